@@ -308,7 +308,7 @@ def test_the_report_has_every_verdict_with_its_reasons(monkeypatch, runtime, tmp
         rows["reason"].tolist() == ["it is <first>", "more x", "it is <first>"]
         and rows["better"].tolist()[1] == "system-1"
     )
-    saved = json.loads((tmp_path / "out" / "captious-run.json").read_text(encoding="utf-8"))
+    saved = json.loads((tmp_path / "out" / "captious-output.json").read_text(encoding="utf-8"))
     assert len(saved["verdicts"]) == 3 and np.isfinite(saved["systems"]["system-1"]["elo"]["value"])
 
 

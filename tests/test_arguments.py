@@ -18,10 +18,7 @@ OPTIONS = (
     *("references", "images", "missing", "language", "reading"),
     *("resampling", "runtime", "progress", "engine", "out"),
 )
-LEFT = {
-    "using",  # whose only argument is the runtime
-    *("reward", "rewards", "evaluate_shards"),  # which are decided together with what they become
-}
+LEFT = {"using"}  # whose only argument is the runtime
 
 
 def public_functions():

@@ -85,7 +85,7 @@ def test_score_splits_by_the_column_and_writes_a_run_of_each_language(tmp_path, 
         "score", source, "-m", "rouge,cider", "--samples", "0", "--out", tmp_path / "out", "--explain", "e2"
     )
     assert code == 0 and "mixed.jsonl: 2 languages" in out and "Chinese" in out and "two cats" in out
-    stored = captious.read_run(tmp_path / "out" / "zh")
+    stored = captious.open_run(tmp_path / "out" / "zh")
     alone = captious.evaluate(rows(), "rouge,cider", NONE, language="zh")
     assert [one.corpus for one in stored] == [one.corpus for one in alone]
     assert (tmp_path / "out" / "en" / "report.html").exists()
@@ -95,7 +95,7 @@ def test_score_splits_by_the_column_and_writes_a_run_of_each_language(tmp_path, 
         and "href=" not in captious.evaluate_by_language(mixed(), "rouge", NONE).to_markdown()
     )
     code, _, err = run("score", tmp_path / "out")
-    assert code == 2 and "is of several languages, expected a run; name the folder of one of them" in err
+    assert code == 2 and "is a report of several languages: name the folder of one of them, expected" in err
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--json")
     assert code == 0 and list(json.loads(out)["languages"]) == ["zh", "en"]
     code, out, _ = run("score", source, "-m", "rouge", "--samples", "0", "--language", "zh")

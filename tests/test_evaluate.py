@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from lab.toy import make
 from PIL import Image
+from tests.merging import measure_parts
 
 import captious
-from captious._evaluate import evaluate, evaluate_shards
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
@@ -59,12 +60,10 @@ def test_without_samples_there_are_no_intervals(captions):
 
 def test_shards_are_scored_as_one_set(captions):
     shards = [captions.take(range(10)), captions.take(range(10, 30))]
-    merged = evaluate_shards(shards, "bleu,cider,vocab_size")
-    whole = evaluate(captions, "bleu,cider,vocab_size")
-    for key, measurement in whole.measurements.items():
-        assert merged.measurements[key].corpus == pytest.approx(measurement.corpus, abs=1e-12)
-        assert str(merged.measurements[key].signature) == str(measurement.signature)
-    assert merged.intervals["cider"].low == pytest.approx(whole.intervals["cider"].low, abs=1e-9)
+    for key, measurement in evaluate(captions, "bleu,cider,vocab_size", Resampling(0)).measurements.items():
+        merged = measure_parts(shards, key)
+        assert merged.corpus == pytest.approx(measurement.corpus, abs=1e-12)
+        assert str(merged.signature) == str(measurement.signature)
 
 
 @pytest.mark.parametrize(("kept", "counted_again"), [(0, 5), (10_000, 3), (1 << 27, 0)])
@@ -114,25 +113,6 @@ def test_a_metric_without_what_it_needs_is_refused_before_another_is_computed(ca
     assert not steps
 
 
-def test_an_id_in_two_shards_is_refused(captions):
-    with pytest.raises(InputError, match="2 shards: 5 ids occur more than once"):
-        evaluate_shards([captions.take(range(10)), captions.take(range(5, 30))], "rouge")
-
-
-def test_shards_share_a_file_of_references(captions, tmp_path):
-    references = dict(zip(captions.ids, map(list, captions.references), strict=True))
-    (tmp_path / "refs.json").write_text(json.dumps(references))
-    bare = {item.id: item.candidate for item in captions}
-    shards = [dict(list(bare.items())[:10]), dict(list(bare.items())[10:])]
-    merged, whole = evaluate_shards(shards, "cider", references=tmp_path / "refs.json"), evaluate(captions, "cider")
-    assert merged["cider"].corpus == pytest.approx(whole["cider"].corpus, abs=1e-12)
-    assert str(merged["cider"].signature) == str(whole["cider"].signature)
-    with pytest.raises(InputError, match=r"refs.json: ids without a candidate in any shard, 20: "):
-        evaluate_shards(shards[:1], "cider", references=tmp_path / "refs.json")
-    with pytest.raises(InputError, match=rf"1 id \({captions.ids[0]}\) without references"):
-        evaluate_shards(shards, "cider", references=dict(list(references.items())[1:]))
-
-
 def test_captions_come_from_wherever_read_reads(tmp_path):
     candidates, references = {"1": "a cat", "2": "a dog runs"}, {"1": ["a cat"], "2": ["the dog runs"]}
     whole = evaluate(CaptionSet.of(candidates, references), "rouge")["rouge"]
@@ -172,7 +152,7 @@ def test_the_worst_of_those_that_pass_a_filter(tmp_path):
     captions = CaptionSet.of(texts, {key: ["a b"] for key in texts}, {"style": ["p", "q", "p", "p"]})
     report = evaluate(captions, "rouge")
     report.save(tmp_path / "run")
-    for one in (report, captious.read_run(tmp_path / "run")):
+    for one in (report, captious.open_run(tmp_path / "run")):
         assert one.worst(2, where="words > 1 and style == 'p'").to_pandas()["id"].tolist() == ["3", "4"]
         assert str(one.worst(9, where="rouge > 0.9")).startswith("worst 1 by ROUGE-L of those with rouge > 0.9")
 

@@ -205,16 +205,6 @@ WRONG = {
         r"runtime: str, .*Runtime\(device='cpu'\)",
     ),
     "progress=True": (lambda: captious.evaluate(BY_ID, progress=True), "progress: bool, expected a function"),
-    "a file not in a list of shards": (
-        lambda: captious.evaluate_shards("p.json"),
-        "shards: str, expected a list of shards",
-    ),
-    "one set as shards": (
-        lambda: captious.evaluate_shards(CaptionSet.of(BY_ID)),
-        "shards: CaptionSet, expected a list",
-    ),
-    "shards of numbers": (lambda: captious.evaluate_shards([1, 2]), r"captions: int \(1\), expected a path"),
-    "no shards": (lambda: captious.evaluate_shards([]), "no shard holds an item"),
     "systems as text": (lambda: captious.compare("a.json"), r"systems: str, expected \{name: captions\} or a list"),
     "two files, not in a list": (
         lambda: captious.compare("a.json", "b.json"),
@@ -359,14 +349,6 @@ def test_systems_may_be_lists_of_captions_and_reports():
         for name, texts in (("a", CAPTIONS), ("b", better))
     }
     assert captious.compare(reports, "rouge", permutations=10).differences == result.differences
-
-
-def test_shards_are_whatever_evaluate_takes(tmp_path):
-    (tmp_path / "one.json").write_text(json.dumps(COMPLETE[:1]))
-    whole = captious.evaluate(COMPLETE, "cider,bleu(n=1)")
-    report = captious.evaluate_shards(iter([tmp_path / "one.json", pd.DataFrame(COMPLETE[1:])]), "cider,bleu(n=1)")
-    assert isinstance(report, captious.Report) and report["cider"].items == whole["cider"].items
-    assert report["bleu(n=1)"].corpus == whole["bleu(n=1)"].corpus
 
 
 def test_an_id_may_be_asked_for_as_text_or_number():

@@ -100,7 +100,7 @@ def _arena(folder, references):
 
 def _rewards(folder):
     references = json.loads((folder / "refs.json").read_text())
-    (reward,) = captious.rewards("rouge", references, watch="cider, distinct_n", every=1, out=folder / "log")
+    (reward,) = captious.rewards("rouge", references=references, watch="cider, distinct_n", every=1, out=folder / "log")
     for step in range(4):
         captions = [f"a dog of {key}" for key in references]
         reward(completions=captions, id=list(references), trainer_state=SimpleNamespace(global_step=step))

@@ -36,7 +36,7 @@ from measure import table
 
 import captious
 from captious.options import Engine, Resampling, Runtime
-from captious.runs import open_run
+from captious.runs import Run
 from captious.runs.shards.scoring import score_shards
 
 METRICS = "bleu,cider"
@@ -93,7 +93,7 @@ def values_of(folder: Path) -> tuple[int, ...]:
         content = pq.read_table(path)
         columns = [column.combine_chunks().buffers() for column in content.drop_columns(["candidates"]).itercolumns()]
         hashes.append(hash(tuple(part.to_pybytes() for buffers in columns for part in buffers if part is not None)))
-    sums = [one.sums for summary in open_run(folder).summaries() for one in summary.metrics]
+    sums = [one.sums for summary in Run.at(folder).summaries() for one in summary.metrics]
     return (*hashes, hash(tuple(sums)))
 
 
@@ -295,7 +295,7 @@ def tars(args: argparse.Namespace) -> None:
             start = time.perf_counter()
             score_shards(source, metric, out=out, resampling=Resampling(0), runtime=runtime, engine=engine)
             seconds = time.perf_counter() - start
-            each = [sum(one.seconds.values()) for one in open_run(out).summaries()]
+            each = [sum(one.seconds.values()) for one in Run.at(out).summaries()]
             rate = (
                 args.items / args.shards / float(np.median(each)) * int(jobs or 1)
             )  # a worker's first shard warms it up

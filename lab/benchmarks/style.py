@@ -24,7 +24,7 @@ from lab.benchmarks.style_peer import Peer, table_one
 
 from captious.metrics.style.files import load, save
 from captious.metrics.style.fitting import fit
-from captious.metrics.style.onlystyle import ModelNgrams, all_scores
+from captious.metrics.style.onlystyle import ModelNgrams, score_all_styles
 from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
 
 STYLES, CAPTIONS, VOCABULARY = 215, 186_698, 33_641
@@ -104,7 +104,7 @@ def fit_many(path: str) -> str:
 
 def score_many(path: str, number: int) -> str:
     texts = [text for (_, text), _ in zip(generated(), range(number), strict=False)]
-    scores = all_scores(ModelNgrams.of(load(path), texts))
+    scores = score_all_styles(ModelNgrams.of(load(path), texts))
     return f"{scores.shape[0]:,} captions x {scores.shape[1]} styles, mean {scores.mean():+.2e}"
 
 

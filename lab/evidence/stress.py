@@ -54,7 +54,7 @@ def stress_rows(
 
 def card_rows(folder: Path, dataset: str) -> list[dict[str, object]]:
     """The verdicts of a card that ``captious probe stress --out`` wrote, of the edits that a caption allowed."""
-    card = json.loads((folder / "captious-run.json").read_text(encoding="utf-8"))
+    card = json.loads((folder / "captious-output.json").read_text(encoding="utf-8"))
     return [_stored_row(row, dataset) for row in card["rows"] if row["n"]]
 
 

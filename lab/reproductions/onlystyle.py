@@ -22,7 +22,7 @@ import numpy.typing as npt
 from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.metrics.style.model import ORDERS
-from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, added, runs
+from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, sum_by_key, expand_runs
 from captious.metrics.style.stylecider import SIGMA
 from captious.options import Resampling
 from captious.probes.rankings import correlate
@@ -168,10 +168,10 @@ class Cosines:
         new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
         heads = np.flatnonzero(new)
         gram = grams.gram[heads]
-        known = added(grams.caption, rows.located[grams.gram] >= 0, captions).astype(np.int64)
+        known = sum_by_key(grams.caption, rows.located[grams.gram] >= 0, captions).astype(np.int64)
         shared = np.zeros(captions)
         if self.reading.negative == "signed":
-            shared = added(grams.caption, np.square(amount * rows.base[grams.gram]), captions)
+            shared = sum_by_key(grams.caption, np.square(amount * rows.base[grams.gram]), captions)
         first = np.searchsorted(gram, np.arange(grams.size + 1))
         return _Order(rows, amount, style[heads], gram, np.append(heads, len(style)), first, known, shared)
 
@@ -199,14 +199,14 @@ class Cosines:
         matters[in_style] = True
         matters[order.gram[order.style == style]] = True
         chosen = np.flatnonzero(matters)
-        at, _ = runs(rows.first, chosen)
+        at, _ = expand_runs(rows.first, chosen)
         gram, caption, amount = rows.grams.gram[at], rows.grams.caption[at], order.amount[at]
         values = amount * weights[gram]
-        squares = added(caption, np.square(values), self.ngrams.captions)
+        squares = sum_by_key(caption, np.square(values), self.ngrams.captions)
         if self.reading.negative == "signed":
             # A caption without n-grams outside of the chosen ones must not inherit the rounding of a difference.
-            inside = added(caption, rows.located[gram] >= 0, self.ngrams.captions)
-            outside = order.shared - added(caption, np.square(amount * rows.base[gram]), self.ngrams.captions)
+            inside = sum_by_key(caption, rows.located[gram] >= 0, self.ngrams.captions)
+            outside = order.shared - sum_by_key(caption, np.square(amount * rows.base[gram]), self.ngrams.captions)
             squares += np.where(order.known > inside, outside, 0.0)
         lengths = np.sqrt(squares)
         return _View(weights, chosen, at, values, np.divide(1.0, lengths, np.zeros_like(lengths), where=lengths > 0))
@@ -219,8 +219,8 @@ class Cosines:
             _, _, at, values, inverse = self.view(order, style)
             gram, caption = order.rows.grams.gram[at], order.rows.grams.caption[at]
             units = values * inverse[caption]
-            sums = added(gram, units * mine[caption], order.rows.grams.size)
-            dots = added(caption, units * sums[gram], self.ngrams.captions)
+            sums = sum_by_key(gram, units * mine[caption], order.rows.grams.size)
+            dots = sum_by_key(caption, units * sums[gram], self.ngrams.captions)
             total += self.mean(dots, self.sizes[style], self.copies * mine, inverse)
         return total / ORDERS
 
@@ -232,15 +232,15 @@ class Cosines:
             view = self.view(order, style)
             caption = order.rows.grams.caption[view.at]
             units = view.values * view.inverse[caption]
-            entry, entries = runs(order.first, view.chosen)
+            entry, entries = expand_runs(order.first, view.chosen)
             first = np.concatenate(([0], np.cumsum(entries)))
             lengths = order.heads[entry + 1] - order.heads[entry]
             sums = summed(self.reference_values(view, units), lengths)
             own = np.flatnonzero((caption >= start) & (caption < end))
             place = np.repeat(np.arange(len(view.chosen)), summed(lengths, entries))[own]
-            reached, fanout = runs(first, place)
+            reached, fanout = expand_runs(first, place)
             key = np.repeat(caption[own] - start, fanout).astype(np.int64) * self.styles + order.style[entry[reached]]
-            dots = added(key, np.repeat(units[own], fanout) * sums[reached], total.size).reshape(total.shape)
+            dots = sum_by_key(key, np.repeat(units[own], fanout) * sums[reached], total.size).reshape(total.shape)
             total += self.similarities(order, view, dots, style)
         return total / ORDERS
 
@@ -310,13 +310,13 @@ class Pairs(Cosines):
             theirs = ours if other == style else self.view(order, other)
             own = np.flatnonzero(position[grams.caption] >= 0)
             gram, caption = grams.gram[own], grams.caption[own]
-            reached, fanout = runs(order.rows.first, gram)
+            reached, fanout = expand_runs(order.rows.first, gram)
             count, wanted = np.repeat(order.amount[own], fanout), order.amount[reached]
             product = (np.minimum(count, wanted) if self.reading.clip else count) * wanted
             product *= np.repeat(ours.weights[gram] * theirs.weights[gram] * ours.inverse[caption], fanout)
             product *= theirs.inverse[grams.caption[reached]]
             key = np.repeat(position[caption], fanout) * total.shape[1] + grams.caption[reached]
-            total += added(key, product, total.size).reshape(total.shape)
+            total += sum_by_key(key, product, total.size).reshape(total.shape)
         if self.reading.length_penalty:
             bigrams = np.maximum(self.ngrams.table.lengths - 1, 0)
             total *= np.exp(-np.square(bigrams[block][:, None] - bigrams[None, :]) / (2 * SIGMA**2))
@@ -351,7 +351,7 @@ class Pooled(Cosines):
         """Products with the joined vectors over their lengths; a caption's own part is taken out first."""
         counts = summed(order.amount, np.diff(order.heads))
         vectors = counts * view.weights[order.gram]
-        squares = added(order.style, np.square(vectors), self.styles)
+        squares = sum_by_key(order.style, np.square(vectors), self.styles)
         lengths = np.sqrt(squares)
         result = np.where(lengths > 0, dots / np.where(lengths > 0, lengths, 1.0), 0.0)
         result[:, self.sizes == 0] = np.nan
@@ -365,7 +365,7 @@ class Pooled(Cosines):
         copies = self.copies[start:end]
         rest = counts[entry] - copies[caption[own] - start] * order.amount[row]
         change = (np.square(rest) - np.square(counts[entry])) * np.square(view.weights[order.gram[entry]])
-        left = squares[style] + added(caption[own] - start, change, end - start)
+        left = squares[style] + sum_by_key(caption[own] - start, change, end - start)
         left = np.where(left > 1e-12 * squares[style], left, 0.0)
         inverse = view.inverse[start:end]
         remaining = dots[:, style] - copies * np.divide(1.0, inverse, out=np.zeros_like(inverse), where=inverse > 0)

@@ -62,7 +62,7 @@ def drift(page: Any) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (reward,) = captious.rewards(
-            "rouge_n(value=recall)", references, watch="cider, distinct_n", every=1, out=folder / "log"
+            "rouge_n(value=recall)", references=references, watch="cider, distinct_n", every=1, out=folder / "log"
         )
         for step in range(12):
             sampled = [" ".join([text, *PADDING[:step]]) for text in captions.values()]

@@ -364,7 +364,7 @@ def write(
 
     `progress` is called with the number of pictures drawn.
     """
-    with whole_folder(folder, overwrite, marker="scenes.jsonl") as draft:
+    with whole_folder(folder, overwrite, "scenes.jsonl") as draft:
         _write_files(sample, draft)
         if images:
             _write_images(sample, draft / "images", size, progress)

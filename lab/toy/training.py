@@ -39,7 +39,7 @@ def write_training(
     """
     if items < 1:
         raise InputError(f"items is {items}: expected a whole number of at least 1")
-    with whole_folder(folder, overwrite, marker=DATA) as draft:
+    with whole_folder(folder, overwrite, DATA) as draft:
         (draft / "images").mkdir()
         slices = [(draft, seed, start, min(start + _SLICE, items), size) for start in range(0, items, _SLICE)]
         processes = min(workers or os.cpu_count() or 1, len(slices))

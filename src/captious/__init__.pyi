@@ -7,7 +7,6 @@ from captious._compare import compare as compare
 from captious._demo import Demo as Demo
 from captious._demo import demo as demo
 from captious._evaluate import evaluate as evaluate
-from captious._evaluate import evaluate_shards as evaluate_shards
 from captious._version import __version__ as __version__
 from captious.bias.audit import Audit as Audit
 from captious.bias.audit import audit as audit
@@ -35,14 +34,11 @@ from captious.options import using as using
 from captious.rewarding.functions import Reward as Reward
 from captious.rewarding.functions import Rewards as Rewards
 from captious.rewarding.functions import rewards as rewards
-from captious.rewarding.weighted import WeightedReward as WeightedReward
-from captious.rewarding.weighted import reward as reward
 from captious.runs.folder import Run as Run
-from captious.runs.folder import open_run as open_run
 from captious.runs.keep import Selection as Selection
 from captious.runs.keep import keep as keep
 from captious.runs.report import Report as Report
-from captious.runs.report import read_run as read_run
+from captious.runs.report import open_run as open_run
 from captious.runs.shards.scoring import score_shards as score_shards
 from captious.scorer import Scorer as Scorer
 from captious.study._correlate import correlate as correlate

@@ -34,7 +34,7 @@ from captious.metrics.judges.matches import (
     Preference,
     ask,
     draw,
-    questions,
+    build_questions,
 )
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
@@ -460,7 +460,7 @@ def plan_arena(
     entries = _Entries.of(systems, judge, resampling, reading, _Rules(**rules))
     asking = entries.setup.judge
     schema = asking.has_ability("schema")
-    asked = questions(entries.sets, entries.matches, entries.setup, schema=schema).values()
+    asked = build_questions(entries.sets, entries.matches, entries.setup, schema=schema).values()
     requests = [request for both in asked if not isinstance(both, Failure) for request in both]
     plans = {(", ".join(entries.sets), f"arena(model={asking.model})"): plan_requests(asking, requests, REPLY_TOKENS)}
     failures = Counter(both.reason for both in asked if isinstance(both, Failure))

@@ -21,7 +21,7 @@ from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime
 from captious.render import Column, Document, Result, Table, link
 from captious.runs import Report
-from captious.runs.report import on_scale
+from captious.runs.report_sections import on_scale
 
 
 @dataclass(frozen=True, eq=False, repr=False)

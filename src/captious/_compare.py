@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 
@@ -23,12 +22,12 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value, using
-from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, link
+from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table
 from captious.render.tables import csv_text, provenance, write_csv
-from captious.runs.folder import is_run, open_run, system_folders
-from captious.runs.pairing import on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
-from captious.runs.report import ITEMS, SHARDS, Report, explorer, on_scale, own_scale, report_of
-from captious.runs.shards_page import FEW
+from captious.runs.folder import is_run, system_folders
+from captious.runs.pairing import by_item, on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
+from captious.runs.report import ITEMS, SHARDS, Report, open_run
+from captious.runs.report_sections import FEW_SHARDS, explorer, lists_items, metric_link, on_scale, own_scale
 from captious.stats.bootstrap import too_narrow
 from captious.stats.ranks import Ranks, format_ranks, rank_note, shared_ranks
 from captious.stats.resampling import (
@@ -111,7 +110,7 @@ class Comparison(PlainState, Result):
 
     @property
     def _sharded(self) -> bool:
-        return self._first.unit == "shard"
+        return not lists_items(self._first)
 
     def document(self) -> Document:
         """Systems by metrics, every paired test, and the items to explore."""
@@ -133,11 +132,6 @@ class Comparison(PlainState, Result):
     def _explorer(self) -> Sequence[Section]:
         return [] if self._sharded else [explorer(self.reports)]
 
-    def _metric(self, key: str) -> Phrase:
-        """What tables call a metric, with a link to the items sorted by it where the page has them."""
-        label = self._first.label(key)
-        return Phrase.of(label) if self._sharded else link(label, f"#sort={quote(key)}")
-
     def _systems(self) -> Table:
         reports, first = list(self.reports.values()), self._first
         baseline = next(iter(self.reports))
@@ -157,7 +151,7 @@ class Comparison(PlainState, Result):
     def _ranks(self) -> Table:
         columns: list[Column | str] = ["metric", *(Column(name, "text") for name in self.reports)]
         rows: list[list[Any]] = [
-            [self._metric(key), *(format_ranks(ranks[name]) for name in self.reports)]
+            [metric_link(self._first, key), *(format_ranks(ranks[name]) for name in self.reports)]
             for key, ranks in self.ranks.items()
         ]
         return Table("ranks", "Ranks", columns, rows, rank_note("systems", self.level, self.test))
@@ -183,9 +177,8 @@ class Comparison(PlainState, Result):
                 row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]), **own[row.metric]
             )
             better = Span(row.better, "strong") if row.better else Span("neither", "quiet")
-            rows.append(
-                (self._metric(row.metric), f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, Phrase((better,)))
-            )
+            metric, systems = metric_link(self._first, row.metric), f"{row.system} − {row.baseline}"
+            rows.append((metric, systems, cell, row.p, row.p_holm, Phrase((better,))))
         metrics = [row.metric for row in self.differences]
         several = len(set(metrics)) < len(metrics)
         starts = [index for index in range(1, len(metrics)) if several and metrics[index] != metrics[index - 1]]
@@ -274,8 +267,8 @@ def compare(
         Items or shards that a system does not have: an error, or left out with ``skip``. A shard that could
         not be scored is always left out.
     test
-        ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items. Of runs of shards,
-        whole shards change sides and are resampled.
+        ``randomization`` swaps captions between the two systems, ``bootstrap`` resamples items. If all are runs of
+        more than 200,000 items, or of items without statistics, whole shards change sides and are resampled.
     permutations
         How many permutations the randomization test draws.
     every_pair
@@ -334,8 +327,9 @@ def paired_reports(
     """
     wanted = None if specs is None else list(map(str, parse_all(specs)))
     stored = {name: report for name, one in systems.items() if (report := stored_report(one, wanted)) is not None}
-    if any(report.unit == "shard" for report in stored.values()):
-        return _paired_shards(systems, stored, wanted, scoring.resampling, scoring.reading.missing)
+    if len(stored) == len(systems) and all(report.unit == "shard" for report in stored.values()):
+        return _paired_shards(stored, wanted, scoring.resampling, scoring.reading.missing)
+    stored = {name: by_item(report) for name, report in stored.items()}
     with using(scoring.runtime):
         reports, items = _reports(systems, stored, specs, wanted, scoring, by_id)
     return PairedReports(reports, partial(_statistics, reports), items)
@@ -379,8 +373,8 @@ def stored_report(system: Any, wanted: Sequence[str] | None) -> Report | None:
     if isinstance(system, Report):
         # A report in memory has its captions at hand, for metrics that it was not asked for.
         lacks = wanted is not None and any(key not in system.measurements for key in wanted)
-        return None if lacks and system.run is None else system
-    return report_of(open_run(system)) if is_run(system) else None
+        return None if lacks and not system.source.address else system
+    return open_run(system) if is_run(system) else None
 
 
 def system_captions(system: Any) -> Any:
@@ -401,16 +395,12 @@ def _taken(captions: CaptionSet, order: Sequence[str]) -> CaptionSet:
 
 
 def _paired_shards(
-    systems: Mapping[str, Any],
     reports: Mapping[str, Report],
     wanted: Sequence[str] | None,
     resampling: Resampling,
     missing: Missing,
 ) -> PairedReports:
     """Runs of shards on the shards that all have: shards are resampled, and change sides."""
-    if other := next((name for name in systems if name not in reports or reports[name].unit == "item"), None):
-        sharded = next(name for name, report in reports.items() if report.unit == "shard")
-        raise InputError(f"{sharded} is a run of shards and {other} is not; expected runs of the same shards")
     shards = shared_shards(reports, missing)
     keys = shared_metrics(reports, wanted)
     left_out = {name: len(report.parts) - len(shards) for name, report in reports.items()}
@@ -430,8 +420,8 @@ def _paired_shards(
     ]
     if units < 2:
         remarks.append(f"{units} shard with items: nothing can be tested, expected at least two shards")
-    elif units < FEW:
-        remarks.append(f"the tests compare {units} shards; below {FEW} they are rough")
+    elif units < FEW_SHARDS:
+        remarks.append(f"the tests compare {units} shards; below {FEW_SHARDS} they are rough")
     return PairedReports(reports, statistics, units, True, tuple(remarks))
 
 

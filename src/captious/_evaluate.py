@@ -5,26 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from os import PathLike
 from types import NoneType
 from typing import Any
 
 from captious._core.arguments import accept_positions
-from captious.captions import CaptionSet, Ragged
+from captious._core.specs import split_specs
+from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.check import find_misleading
-from captious.io.formats import get_name, read_rows
-from captious.io.join import format_first, gather_references
 from captious.io.read import read, reading_of
 from captious.metrics.chunks import measure_all, measure_systems
-from captious.metrics.contract import Metric
+from captious.metrics.contract import Metric, refuse_undeclared
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, get_runtime, using
-from captious.runs.report import Report, intervals_of_systems, reasons_line, resampled_intervals
+from captious.runs.report import Report, intervals_of_systems, resampled_intervals
+from captious.runs.report_sections import reasons_line
+from captious.runs.source import MemoryItems, StoredItems
 
 Specs = str | Metric | Iterable[str | Metric]
+NAMED = "; pass references by name, references=..."
 
 
 @dataclass(frozen=True)
@@ -67,28 +68,50 @@ def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> 
 
 def metric_specs(specs: Any) -> list[str | Metric]:
     """What names metrics; an argument that does not is refused, with the name of the one that was meant."""
-    named = "; pass references by name, references=..."
+    entries = _metric_entries(specs)
+    _parse_entries(entries)
+    return entries
+
+
+def choose_metrics(specs: Any) -> list[str | Metric]:
+    """Parse what names metrics, once; ``all`` stays as it is, because the captions decide what it means."""
+    entries = _metric_entries(specs)
+    parsed = _parse_entries(entries)
+    texts = [part for entry in entries if isinstance(entry, str) for part in split_specs(entry)]
+    return entries if any(text.lower() == ALL for text in texts) else list(parsed)
+
+
+def _metric_entries(specs: Any) -> list[str | Metric]:
     captions = isinstance(specs, (Mapping, CaptionSet, PathLike)) or hasattr(specs, "shape")
     if captions or not isinstance(specs, (str, Metric, Iterable)):
-        hint = named if captions else ""
+        hint = NAMED if captions else ""
         raise InputError(f"metrics: {type(specs).__name__}, expected written metrics such as {DEFAULT!r}{hint}")
     entries = [specs] if isinstance(specs, (str, Metric)) else list(specs)
     for entry in entries:
         if not isinstance(entry, (str, Metric)):
-            hint = named if isinstance(entry, (list, tuple, Mapping)) else ""
+            hint = NAMED if isinstance(entry, (list, tuple, Mapping)) else ""
             raise InputError(
                 f"metrics: contains {type(entry).__name__}, expected written metrics such as {DEFAULT!r}{hint}"
             )
+    return entries
+
+
+def _parse_entries(entries: Sequence[str | Metric]) -> list[Metric]:
+    """Parse written metrics; a caption or the name of a file among them is said to be one."""
+    metrics = [entry for entry in entries if isinstance(entry, Metric)]
+    if metrics and len(metrics) == len(entries):
+        for metric in metrics:
+            refuse_undeclared(metric)
+        return list(dict.fromkeys(metrics))
     try:
-        parse_all(entries)
+        return parse_all(entries)
     except InputError as error:
         texts = [entry for entry in entries if isinstance(entry, str)]
         # A caption or the name of a file, which other libraries take second.
         meant = any(re.search(r"^[^(,]*\w \w|\.(?:jsonl?|csv|tsv|parquet|gz)$", text) for text in texts)
         if not meant or "commas stand between" in str(error):
             raise
-        raise InputError(f"{error}{named}") from None
-    return entries
+        raise InputError(f"{error}{NAMED}") from None
 
 
 @accept_positions("resampling", "runtime", "progress")
@@ -140,7 +163,7 @@ def evaluate(
     0.666667
     """
     resampling, runtime = settings_of(resampling, runtime, progress)
-    specs = metric_specs(metrics)
+    specs = choose_metrics(metrics)
     captions = read(captions, reading=reading_of(reading, references, images, missing, language))
     return _evaluated(captions, specs, resampling, runtime, progress)
 
@@ -157,7 +180,7 @@ def evaluate_systems(
         progress("intervals")
     intervals = intervals_of_systems(measurements, resampling)
     return {
-        name: Report(captions, own, intervals[name], _misleading(captions, own.values()), resampling)
+        name: Report(MemoryItems(captions), own, intervals[name], _misleading(captions, own.values()), resampling)
         for (name, captions), own in zip(systems.items(), measurements.values(), strict=True)
     }
 
@@ -171,11 +194,18 @@ def _evaluated(
 ) -> Report:
     """The report with the intervals of everything that can be resampled."""
     with using(runtime):
-        measurements = measure_all(captions, parse_all(specs, [captions]), progress)
+        measurements = measure_all(captions, _metrics_for(specs, captions), progress)
     if progress and resampling.samples:
         progress("intervals")
     warnings = _misleading(captions, measurements.values())
-    return Report(captions, measurements, resampled_intervals(measurements, resampling), warnings, resampling)
+    intervals = resampled_intervals(measurements, resampling)
+    return Report(MemoryItems(captions), measurements, intervals, warnings, resampling)
+
+
+def _metrics_for(specs: Sequence[str | Metric], captions: CaptionSet) -> list[Metric]:
+    """Return the metrics of these captions; only ``all`` is still to be parsed."""
+    metrics = [one for one in specs if isinstance(one, Metric)]
+    return metrics if len(metrics) == len(specs) else parse_all(specs, [captions])
 
 
 def add_metrics(
@@ -195,29 +225,37 @@ def add_metrics(
     >>> list(add_metrics(report, "rouge,bleu(n=1)", Resampling(0)).measurements)
     ['rouge', 'bleu(n=1)']
     """
+    from captious.runs.pairing import by_item
+
     resampling, runtime = settings_of(resampling, runtime, progress)
-    if report.unit == "shard":
-        raise InputError(f"{report.name}: is a run of shards; pass add=... to score_shards")
+    report = by_item(report)
     captions = report.captions if captions is None else in_language_of(captions, report)
     known = next(iter(report)) if report.measurements else None
     if known is not None and known.ids != captions.ids:
         raise InputError(f"{captions.name}: has other ids than {report.name}, or in another order; score all again")
     if report.captions.candidates.values != captions.candidates.values:
         raise InputError(f"{captions.name}: has other captions than {report.name}; score all again")
-    new = [one for one in parse_all(metric_specs(metrics), [captions]) if str(one) not in report.measurements]
+    chosen = _metrics_for(choose_metrics(metrics), captions)
+    new = [one for one in chosen if str(one) not in report.measurements]
     with using(runtime):
         added = measure_all(captions, new, progress) if new else {}
     measurements = {**report.measurements, **added}
     if progress and resampling.samples:
         progress("intervals")
-    return Report(
-        captions,
-        measurements,
-        resampled_intervals(measurements, resampling),
-        _misleading(captions, measurements.values()),
-        resampling,
-        store_references=report.store_references,
-    )
+    warnings = _misleading(captions, measurements.values())
+    intervals = resampled_intervals(measurements, resampling)
+    return Report(_with_metrics(report, captions, measurements), measurements, intervals, warnings, resampling)
+
+
+def _with_metrics(report: Report, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> MemoryItems:
+    """Return the captions of a report as they are saved again: into the parts of its run, where it comes from one."""
+    if isinstance(report.source, MemoryItems):
+        return replace(report.source, captions=captions)
+    assert isinstance(report.source, StoredItems)
+    reading = report.source.run.marker.reading
+    references = reading.get("store_references") is not False
+    items = MemoryItems(captions, references, report.source.run.has_rows)
+    return items.with_metrics(report.source, measurements)
 
 
 def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:
@@ -238,72 +276,3 @@ def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Re
     if progress is not None and not callable(progress):
         raise InputError(f"progress: {type(progress).__name__}, expected a function that takes the name of a step")
     return resampling, runtime or get_runtime()
-
-
-def evaluate_shards(
-    shards: Iterable[Any],
-    metrics: Specs = DEFAULT,
-    resampling: Resampling = Resampling(),
-    runtime: Runtime | None = None,
-    *,
-    references: Any = None,
-) -> Report:
-    """Score shards as if they were one set.
-
-    A shard is whatever ``evaluate`` takes: a path, a frame, a ``CaptionSet``, … It has its references, or
-    ``references`` has those of all shards by id.
-
-    >>> shards = [[{"id": 1, "caption": "a cat", "references": ["a cat"]}],
-    ...           [{"id": 2, "caption": "a dog runs", "references": ["the dog runs"]}]]
-    >>> len(evaluate_shards(shards, "rouge").captions)
-    2
-    """
-    resampling, runtime = settings_of(resampling, runtime)
-    specs = metric_specs(metrics)
-    if isinstance(shards, (str, PathLike, Mapping, CaptionSet)) or not isinstance(shards, Iterable):
-        raise InputError(f"shards: {type(shards).__name__}, expected a list of shards, each as evaluate takes it")
-    sets = [shard for shard in map(read, shards) if len(shard)]
-    sets = sets if references is None else _with_references(sets, references)
-    if not sets:
-        raise InputError("no shard holds an item, expected at least one that does")
-    return _evaluated(_concatenate(sets), specs, resampling, runtime)
-
-
-def _with_references(shards: Sequence[CaptionSet], references: Any) -> list[CaptionSet]:
-    people = gather_references(read_rows(references, role="references")).references
-    known = set(chain.from_iterable(shard.ids for shard in shards))
-    if unused := [key for key in people if key not in known]:
-        where = get_name(references, "references")
-        raise InputError(f"{where}: ids without a candidate in any shard, {len(unused)}: {format_first(unused)}")
-    return [read(shard, references={key: people[key] for key in shard.ids if key in people}) for shard in shards]
-
-
-def _concatenate(shards: Sequence[CaptionSet]) -> CaptionSet:
-    names = dict.fromkeys(chain.from_iterable(shard.columns for shard in shards))
-    return CaptionSet(
-        ids=tuple(chain.from_iterable(shard.ids for shard in shards)),
-        candidates=Ragged.joined([shard.candidates for shard in shards]),
-        references=Ragged.joined([shard.references for shard in shards]),
-        columns={
-            name: tuple(chain.from_iterable(shard.columns.get(name, (None,) * len(shard)) for shard in shards))
-            for name in names
-        },
-        name=f"{len(shards)} shards",
-        skipped=sum(shard.skipped for shard in shards),
-        language=_shared_language(shards),
-        origin=replace(
-            shards[0].origin,
-            cleaned=sum(shard.origin.cleaned for shard in shards),
-            left_out=sum(shard.origin.left_out for shard in shards),
-            remarks=tuple(chain.from_iterable(shard.origin.remarks for shard in shards)),
-        ),
-    )
-
-
-def _shared_language(shards: Sequence[CaptionSet]) -> str:
-    """The language of all shards; several are refused."""
-    languages = sorted({shard.language for shard in shards})
-    if len(languages) > 1:
-        named = ", ".join(code or "none" for code in languages)
-        raise InputError(f"shards: captions in several languages ({named}), expected one; score each by itself")
-    return languages[0]

@@ -12,8 +12,8 @@ import pytest
 
 import captious
 from captious._core.files import (
-    MARKER,
     PRIVATE,
+    RUN,
     _make_draft_path,
     load_json,
     make_private,
@@ -60,7 +60,7 @@ def test_a_failed_write_leaves_the_earlier_file_alone(tmp_path):
 
 def run_into(folder, content, overwrite=False):
     with whole_folder(folder, overwrite) as draft:
-        (draft / MARKER).write_text(content)
+        (draft / RUN).write_text(content)
 
 
 def test_a_run_is_replaced_only_when_asked(tmp_path):
@@ -68,9 +68,9 @@ def test_a_run_is_replaced_only_when_asked(tmp_path):
     run_into(folder, "one")
     with pytest.raises(InputError, match="already exists; pass overwrite=True"):
         run_into(folder, "two")
-    assert (folder / MARKER).read_text() == "one"
+    assert (folder / RUN).read_text() == "one"
     run_into(folder, "two", overwrite=True)
-    assert (folder / MARKER).read_text() == "two"
+    assert (folder / RUN).read_text() == "two"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -84,7 +84,7 @@ def test_an_empty_folder_may_be_filled(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     run_into(folder, "one")
-    assert (folder / MARKER).read_text() == "one"
+    assert (folder / RUN).read_text() == "one"
 
 
 def test_the_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
@@ -100,7 +100,7 @@ def test_the_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(tmp_p
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(OSError, match="no"):
         run_into(folder, "two", overwrite=True)
-    assert (folder / MARKER).read_text() == "one"
+    assert (folder / RUN).read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -109,16 +109,16 @@ def test_the_current_folder_may_be_filled(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.chdir(folder)
     run_into(".", "one")
-    assert (folder / MARKER).read_text() == "one"
+    assert (folder / RUN).read_text() == "one"
 
 
 def test_a_failed_run_leaves_the_earlier_run_alone(tmp_path):
     folder = tmp_path / "run"
     run_into(folder, "one")
     with pytest.raises(RuntimeError), whole_folder(folder, overwrite=True) as draft:
-        (draft / MARKER).write_text("half")
+        (draft / RUN).write_text("half")
         raise RuntimeError
-    assert (folder / MARKER).read_text() == "one"
+    assert (folder / RUN).read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -143,7 +143,7 @@ def test_outputs_have_the_mode_that_the_umask_leaves_and_nobody_touches_the_umas
     run_into(tmp_path / "run", "one")
     run_into(tmp_path / "run", "two", overwrite=True)
     monkeypatch.undo()
-    assert modes(tmp_path) == {"out.json": "0o640", "run": "0o750", MARKER: "0o640"}
+    assert modes(tmp_path) == {"out.json": "0o640", "run": "0o750", RUN: "0o640"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
@@ -164,9 +164,9 @@ def test_a_saved_model_can_be_read_by_those_whom_the_umask_lets(tmp_path, umask)
 def test_a_killed_program_leaves_no_half_run_behind(tmp_path):
     program = textwrap.dedent("""
         import sys, time
-        from captious._core.files import MARKER, whole_folder
+        from captious._core.files import RUN, whole_folder
         with whole_folder(sys.argv[1]) as draft:
-            (draft / MARKER).write_text("half")
+            (draft / RUN).write_text("half")
             print("ready", flush=True)
             time.sleep(60)
     """)
@@ -178,7 +178,7 @@ def test_a_killed_program_leaves_no_half_run_behind(tmp_path):
     process.stdout.close()
     assert not target.exists()
     run_into(target, "next run is not in the way")
-    assert (target / MARKER).exists()
+    assert (target / RUN).exists()
 
 
 def dead_process():
@@ -245,7 +245,7 @@ def test_a_run_that_a_killed_process_had_set_aside_comes_back(tmp_path):
     target.rename(old / "run")
     with pytest.raises(InputError, match="already exists"):
         refuse_occupied(target)
-    assert (target / MARKER).read_text() == "one" and [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (target / RUN).read_text() == "one" and [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_files_have_the_mode_of_new_ones(tmp_path):
@@ -253,11 +253,11 @@ def test_files_have_the_mode_of_new_ones(tmp_path):
     (tmp_path / "sample").touch()
     usual = (tmp_path / "sample").stat().st_mode
     with whole_folder(tmp_path / "run") as draft:
-        (draft / MARKER).touch(mode=0o600)
+        (draft / RUN).touch(mode=0o600)
     with write_atomically(tmp_path / "model.safetensors") as draft:
         draft.unlink()
         draft.touch(mode=0o600)
-    assert (tmp_path / "run" / MARKER).stat().st_mode == usual
+    assert (tmp_path / "run" / RUN).stat().st_mode == usual
     assert (tmp_path / "model.safetensors").stat().st_mode == usual
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
+from tests.merging import measure_parts
 
 import captious
 from captious import InputError, Reading, Resampling
@@ -86,8 +87,8 @@ def test_compare_scorer_shards_and_torchmetrics_follow_the_language(tmp_path):
     assert scores["cider"].mean() == pytest.approx(whole["cider"].corpus, abs=1e-12)
     compared = captious.compare({"a": rows(), "b": rows()}, "cider", NONE, language="zh", permutations=10)
     assert compared.reports["a"]["cider"].corpus == whole["cider"].corpus
-    halves = captious.evaluate_shards([whole.captions.take([0, 1]), whole.captions.take([2, 3])], "rouge", NONE)
-    assert halves.captions.language == "zh" and halves["rouge"].corpus == pytest.approx(whole["rouge"].corpus)
+    halves = measure_parts([whole.captions.take([0, 1]), whole.captions.take([2, 3])], "rouge")
+    assert halves.corpus == pytest.approx(whole["rouge"].corpus)
 
 
 def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_path):
@@ -95,7 +96,7 @@ def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_pa
     texts = [text for text, _ in CHINESE.values()]
     expected = list(captious.evaluate(rows(), "rouge", NONE, language="zh")["rouge"].items.values())
     by_id = captious.rewards(
-        "rouge", references, language="zh", watch="distinct_n(n=1), words", every=1, out=tmp_path / "checks"
+        "rouge", references=references, language="zh", watch="distinct_n(n=1), words", every=1, out=tmp_path / "checks"
     )
     assert by_id[0](completions=texts, id=list(references)) == pytest.approx(expected)
     (check,) = (tmp_path / "checks" / "items").glob("*.parquet")
@@ -106,7 +107,7 @@ def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_pa
     in_column = captious.rewards("rouge", language="zh")
     column = list(references.values())
     assert in_column[0](completions=texts, id=list(references), references=column) == pytest.approx(expected)
-    weighted = captious.reward("1.0*rouge", references, language="zh")
+    weighted = captious.rewards("1.0*rouge", references=references, language="zh").sum
     assert weighted(completions=texts, id=list(references)) == pytest.approx(expected)
     with pytest.raises(InputError, match="meteor knows English only, the captions are in Chinese"):
         captious.rewards("meteor, rouge", language="zh")
@@ -120,7 +121,7 @@ def test_without_a_report_the_clause_is_warned_of_in_pythons_way():
     with pytest.warns(RuntimeWarning, match=said):
         captious.Scorer("rouge", references)
     with pytest.warns(RuntimeWarning, match=said):
-        captious.rewards("rouge", references)
+        captious.rewards("rouge", references=references)
     in_column = captious.rewards("rouge")
     with pytest.warns(RuntimeWarning, match=said):
         in_column[0](completions=["狗"] * 4, id=list(references), references=list(references.values()))
@@ -131,16 +132,10 @@ def test_without_a_report_the_clause_is_warned_of_in_pythons_way():
         metric.compute()
 
 
-def test_shards_in_several_languages_are_refused():
-    captions = captious.read(rows(), reading=Reading(language="zh"))
-    with pytest.raises(InputError, match=r"shards: captions in several languages \(none, zh\), expected one"):
-        captious.evaluate_shards([captions.take([0]), replace(captions.take([1]), language="")], "rouge")
-
-
 def test_a_run_keeps_the_language_and_explains_with_it(tmp_path):
     report = captious.evaluate(rows(), "cider,rouge", NONE, language="zh")
     report.save(tmp_path / "run")
-    again = captious.runs.read_run(tmp_path / "run")
+    again = captious.runs.open_run(tmp_path / "run")
     assert again.captions.language == "zh" and values(again) == values(report)
     (explained,) = [one for one in again.explain("2") if one.metric == "rouge"]
     assert explained.value == pytest.approx(report["rouge"].items["2"]) and "lang:zh" in explained.signature
@@ -176,7 +171,7 @@ def test_words_of_a_run_are_tokens_of_the_language(tmp_path):
         (table,) = (tmp_path / str(code) / "items").glob("*.parquet")
         assert pq.read_table(table)["words"].to_pylist() == expected  # characters less the final 。
     pytest.importorskip("duckdb")
-    long = captious.runs.read_run(tmp_path / "zh").worst(where="words > 12")
+    long = captious.runs.open_run(tmp_path / "zh").worst(where="words > 12")
     assert [row[0] for row in long.table().rows] == ["4"]
 
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from lab.toy import make, write
 
-from captious._core.files import MARKER
+from captious._core.files import OUTPUT, RUN
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_score_as_latex_and_the_worst(run, sample):
 def test_score_writes_a_run_and_refuses_to_overwrite_it(run, sample, tmp_path):
     target = tmp_path / "run1"
     assert run("score", *files(sample), "--out", target, "--images", sample / "images")[0] == 0
-    assert (target / "report.html").exists() and (target / MARKER).exists()
+    assert (target / "report.html").exists() and (target / RUN).exists()
     code, _, error = run("score", *files(sample), "--out", target)
     assert code == 2 and "already exists; pass --overwrite" in error
     assert run("score", *files(sample), "--out", target, "--overwrite")[0] == 0
@@ -214,7 +214,7 @@ def test_a_comparison_in_percent(run, sample, tmp_path):
     assert code == 0 and f"{100 * first['value']:.1f} ± {50 * (first['high'] - first['low']):.1f}" in out
     row = data["differences"][0]
     assert f"{100 * row['difference']:+.2f} │ {100 * row['low']:+.2f} – {100 * row['high']:+.2f}" in out
-    written = json.loads((tmp_path / "c" / MARKER).read_text())
+    written = json.loads((tmp_path / "c" / OUTPUT).read_text())
     assert written["differences"] == data["differences"]
     page = (tmp_path / "c" / "report.html").read_text()
     assert "Scores are shown × 100." in page and f"{100 * first['value']:.1f} ±" in page

@@ -5,7 +5,7 @@ import json
 import pytest
 from lab.toy import make, write
 
-from captious._core.files import MARKER
+from captious._core.files import RUN
 from captious._evaluate import evaluate
 from captious.options import Runtime, get_runtime
 
@@ -24,7 +24,7 @@ def test_score_with_images(run, sample, tmp_path):
     assert code == 0, error
     for part in ("CLIPScore", "RefCLIPScore", "LongCLIP", "SPECS", "|encoder:Xiaohud/SPECS#", "|by_short:12"):
         assert part in out
-    summary = json.loads((tmp_path / "run" / MARKER).read_text())
+    summary = json.loads((tmp_path / "run" / RUN).read_text())
     assert [row["unscored"] for row in summary["metrics"]] == [0] * 5
     code, _, error = run("score", *given, "--metrics", "clipscore")
     assert code == 2 and "no image; pass --images" in error and error.count("\n") == 1
@@ -34,7 +34,7 @@ def test_a_caption_beyond_the_limit_is_warned_of_and_written_down(run, sample, t
     given = (sample / "long.jsonl", "--images", sample / "images", "--metrics", "specs(weights=short)")
     code, out, error = run("score", *given, "--out", tmp_path / "run")
     assert code == 0 and "|truncated:12|" in out and "12 captions are longer than the encoder's 8 tokens" in error
-    assert "12 captions are longer" in (tmp_path / "run" / MARKER).read_text()
+    assert "12 captions are longer" in (tmp_path / "run" / RUN).read_text()
 
 
 def test_runtime_options_reach_the_encoder(run, sample, monkeypatch, colors):

@@ -240,7 +240,7 @@ def _asking(path, name):
 
 
 def _results(run):
-    return json.loads((run / "captious-run.json").read_text())["results"]
+    return json.loads((run / "captious-output.json").read_text())["results"]
 
 
 def training(folder, number):

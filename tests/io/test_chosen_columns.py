@@ -118,7 +118,7 @@ def test_what_was_read_stays_in_the_report_and_in_a_run(tmp_path):
     report = captious.evaluate(put(tmp_path, caption=PEOPLE, prediction=WORDS), "rouge", images=tmp_path / "photos")
     assert line in report.document().notes and report.data()["read"] == line
     report.save(tmp_path / "run")
-    assert line in captious.read_run(tmp_path / "run").document().notes
+    assert line in captious.open_run(tmp_path / "run").document().notes
     assert check(tmp_path / "hf.parquet").origin == "captions: `prediction`; references: `caption`, 2 per item"
 
 

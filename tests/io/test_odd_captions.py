@@ -8,6 +8,7 @@ import zipfile
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.merging import measure_parts
 
 import captious
 from captious.errors import InputError
@@ -226,6 +227,5 @@ def test_several_members_and_padding_of_gzip_are_read(tmp_path):
 
 
 def test_counts_of_shards_in_memory_add_up():
-    shards = [{"1": "a dog\0", "2": "a cat"}, {"3": "a bird\x01"}]
-    report = captious.evaluate_shards(shards, "distinct_n")
-    assert "|cleaned:2|" in str(report["distinct_n"].signature) and len(report.captions.origin.remarks) == 2
+    shards = [read({"1": "a dog\0", "2": "a cat"}), read({"3": "a bird\x01"})]
+    assert "|cleaned:2|" in str(measure_parts(shards, "distinct_n(n=1)").signature)

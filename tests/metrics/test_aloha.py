@@ -18,9 +18,9 @@ from captious.metrics.hallucination.aloha import (
     Aloha,
     MatchedObject,
     NamedObject,
+    add_head_nouns,
     match_objects,
     read_objects,
-    add_head_nouns,
 )
 from captious.metrics.judges.dry_run import dry_run
 from captious.models.chat.messages import Reply

@@ -6,8 +6,9 @@ import tarfile
 
 import numpy as np
 import pytest
+from tests.merging import measure_parts
 
-from captious._evaluate import evaluate, evaluate_shards
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.shards import expand, read_shard
@@ -147,10 +148,7 @@ def test_shards_merge_exactly(photos):
     ):
         metric = parse(text)
         whole = metric.measure(captions)
-        merged = evaluate_shards(
-            [captions.take([0]), captions.take([1, 2]), captions.take([3])], [metric], resampling=Resampling(samples=0)
-        )
-        merged = merged[text]
+        merged = measure_parts([captions.take([0]), captions.take([1, 2]), captions.take([3])], metric)
         assert np.allclose(merged.values, whole.values, atol=1e-12, equal_nan=True)
         assert str(merged.signature) == str(whole.signature) and merged.reasons == whole.reasons
 

@@ -7,9 +7,10 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from tests.merging import measure_parts
 from tests.models.painters.painting import Mixer
 
-from captious._evaluate import evaluate, evaluate_shards
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.imagine import Imagine
@@ -114,9 +115,9 @@ def test_several_candidates_have_their_mean_and_shards_merge():
     metric = Imagine(kind="image", painter="mixer", weights="colors", seeds=2)
     whole = evaluate(captions, [metric], resampling=Resampling(samples=0))[str(metric)]
     assert whole.items["1"] == pytest.approx((1 + (-1 / 9 + 4 / 9) / 2) / 2, abs=1e-6)
-    parts = evaluate_shards([captions.take([0]), captions.take([1, 2])], [metric], resampling=Resampling(samples=0))
-    assert parts[str(metric)].corpus == pytest.approx(whole.corpus, abs=1e-12)
-    assert metric.seed_values(parts[str(metric)]) == pytest.approx(metric.seed_values(whole), abs=1e-12)
+    parts = measure_parts([captions.take([0]), captions.take([1, 2])], metric)
+    assert parts.corpus == pytest.approx(whole.corpus, abs=1e-12)
+    assert metric.seed_values(parts) == pytest.approx(metric.seed_values(whole), abs=1e-12)
 
 
 def test_pictures_are_judged_by_clip_unless_other_weights_are_named():

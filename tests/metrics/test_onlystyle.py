@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.merging import measure_parts
 
-from captious._evaluate import evaluate, evaluate_shards
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
 from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
 from captious.metrics.style.onlystyle import OnlyStyle
-from captious.options import Resampling
 
 WORDS = ["fine", "grey", "day", "a", "rain", "sun", "dog"]
 
@@ -90,11 +90,9 @@ def test_shards_merge(path: str) -> None:
         {"1": "fine day", "2": "a grey dog", "3": "day"}, columns={"style": ["happy", "gloomy", "happy"]}
     )
     whole = OnlyStyle(path).measure(captions)
-    merged = evaluate_shards(
-        [captions.take([0]), captions.take([1, 2])], OnlyStyle(path), resampling=Resampling(samples=0)
-    )
-    assert merged[str(OnlyStyle(path))].corpus == pytest.approx(whole.corpus, abs=1e-15)
-    assert str(merged[str(OnlyStyle(path))].signature) == str(whole.signature)
+    merged = measure_parts([captions.take([0]), captions.take([1, 2])], OnlyStyle(path))
+    assert merged.corpus == pytest.approx(whole.corpus, abs=1e-15)
+    assert str(merged.signature) == str(whole.signature)
 
 
 def test_bad_input(path: str, tmp_path: Path) -> None:

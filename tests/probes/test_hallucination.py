@@ -77,7 +77,7 @@ def test_the_page_has_the_marked_captions(tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Objects that are invented most" in page and "3 of 3 mentions wrong" not in page
     assert "2 of 3 mentions wrong: cup" in page
-    data = json.loads((tmp_path / "out" / "captious-run.json").read_text())
+    data = json.loads((tmp_path / "out" / "captious-output.json").read_text())
     assert data["systems"]["a"]["objects"]["cup"] == {"mentions": 3, "wrong": 3, "images": 2}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from captious._core.files import MARKER
+from captious._core.files import OUTPUT
 from captious.errors import InputError
 from captious.render import Cell, Column, Document, Group, ItemMetric, Items, Table
 from captious.render._cells import layout
@@ -29,13 +29,13 @@ def test_a_result_is_written_whole_and_not_touched_again(samples, tmp_path):
     sample = samples.everything()
     sample.save(tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        MARKER, "report.html", "report.tex", "report.txt", "scores.csv", "systems.csv", "wide.csv", "ngrams.csv",
+        OUTPUT, "report.html", "report.tex", "report.txt", "scores.csv", "systems.csv", "wide.csv", "ngrams.csv",
     }  # fmt: skip
-    before = (tmp_path / "run" / MARKER).read_bytes()
+    before = (tmp_path / "run" / OUTPUT).read_bytes()
     with pytest.raises(InputError, match="already exists"):
         sample.save(tmp_path / "run")
     sample.save(str(tmp_path / "run"), overwrite=True)
-    assert (tmp_path / "run" / MARKER).read_bytes() == before
+    assert (tmp_path / "run" / OUTPUT).read_bytes() == before
 
 
 def test_a_result_that_fails_to_write_leaves_nothing(samples, tmp_path):

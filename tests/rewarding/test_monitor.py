@@ -104,7 +104,7 @@ def test_an_honest_policy_is_not_warned_of(tmp_path):
 
 def test_what_is_written_is_a_run_that_other_commands_read(rigged):
     out, _, _ = rigged
-    run = captious.open_run(out)
+    run = captious.Run.at(out)
     assert run.marker.items == 9 * PROMPTS * SAMPLES and is_reward_run(out)
     assert run.metrics == ("clipscore(weights=captious-mini)", "cider", "rouge")
     captions = run.captions()
@@ -112,7 +112,7 @@ def test_what_is_written_is_a_run_that_other_commands_read(rigged):
     keys, texts = policy(40, 1.0)
     assert list(captions.candidates.values[-32:]) == texts
     expected = captious.Scorer("cider", DEMO.references)(keys, texts)["cider"]
-    stored = captious.read_run(out)["cider"].values[-32:]
+    stored = captious.open_run(out)["cider"].values[-32:]
     np.testing.assert_allclose(stored, expected, rtol=1e-12)
     table = run.table(run.names[-1])
     assert table["reward"].to_pylist() == table["clipscore(weights=captious-mini)"].to_pylist()
@@ -187,7 +187,7 @@ def test_a_run_of_score_has_no_such_page(tmp_path, monkeypatch):
 def test_a_foreign_folder_is_refused_in_one_line(rigged, tmp_path, record):
     out, _, _ = rigged
     marker = json.loads((out / "captious-run.json").read_text(encoding="utf-8"))
-    marker["read"]["rewards"] = json.loads(record)
+    marker["reading"]["rewards"] = json.loads(record)
     (tmp_path / "captious-run.json").write_text(json.dumps(marker), encoding="utf-8")
     with pytest.raises(InputError, match=r"is not of a reward run, expected one that captious\.rewards wrote"):
         read_drift(tmp_path)
@@ -450,7 +450,7 @@ def test_a_check_opens_only_the_new_part(tmp_path, monkeypatch):
     out = tmp_path / "run"
     train(monitored(out, every=1), range(6))
     assert opened == [f"items/step-{step:07d}-0.parquet" for step in range(6)]
-    assert captious.open_run(out).marker.items == 6 * PROMPTS * SAMPLES
+    assert captious.Run.at(out).marker.items == 6 * PROMPTS * SAMPLES
     monkeypatch.setenv("RANK", "1")
     train(monitored(out, every=1), range(2))
     monkeypatch.setenv("RANK", "0")
@@ -459,7 +459,7 @@ def test_a_check_opens_only_the_new_part(tmp_path, monkeypatch):
     assert len(opened) == 8  # what other processes wrote is read once
     keys, captions = policy(3, 0.0)
     resumed[0](completions=captions[:4], image_id=keys[:4], trainer_state=SimpleNamespace(global_step=3))
-    assert captious.open_run(out).marker.parts == {
+    assert captious.Run.at(out).marker.parts == {
         **{f"step-{step:07d}-{rank}": 32 for step in (0, 1) for rank in (0, 1)},
         "step-0000002-0": 32,
         "step-0000003-0": 4,  # written again, with another number of captions

@@ -76,13 +76,13 @@ def test_names_are_distinct_and_fit_trackers():
 
 
 def test_weights_come_in_order_or_by_name():
-    assert captious.rewards("cider, rouge", REFERENCES, weights=[2, 1]).weights == [2.0, 1.0]
-    assert captious.rewards("cider, rouge", REFERENCES, weights={"ROUGE-L": 0.3}).weights == [1.0, 0.3]
-    assert isinstance(captious.rewards("cider", REFERENCES), list)  # TRL puts anything else into one
+    assert captious.rewards("cider, rouge", references=REFERENCES, weights=[2, 1]).weights == [2.0, 1.0]
+    assert captious.rewards("cider, rouge", references=REFERENCES, weights={"ROUGE-L": 0.3}).weights == [1.0, 0.3]
+    assert isinstance(captious.rewards("cider", references=REFERENCES), list)  # TRL puts anything else into one
     with pytest.raises(InputError, match="weights: 1 for 2 metrics"):
-        captious.rewards("cider, rouge", REFERENCES, weights=[1])
+        captious.rewards("cider, rouge", references=REFERENCES, weights=[1])
     with pytest.raises(InputError, match=r"^weights: no metric 'meteor'"):
-        captious.rewards("cider, rouge", REFERENCES, weights={"meteor": 1})
+        captious.rewards("cider, rouge", references=REFERENCES, weights={"meteor": 1})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_weights_come_in_order_or_by_name():
 def test_weights_floors_and_extraction_that_cannot_be_meant_are_refused(arguments, message):
     """A negative weight of CHAIR, whose reward is negated already, would pay for invented objects."""
     with pytest.raises(InputError, match=message):
-        captious.rewards("cider, chair", REFERENCES, **arguments)
+        captious.rewards("cider, chair", references=REFERENCES, **arguments)
 
 
 def test_an_empty_caption_gets_the_floor_also_where_its_value_would_be_good():
@@ -121,18 +121,18 @@ def test_an_empty_caption_gets_the_floor_also_where_its_value_would_be_good():
 
 
 def test_a_caption_is_extracted_from_a_completion():
-    rewards = captious.rewards("rouge", REFERENCES, extract="</think>")
+    rewards = captious.rewards("rouge", references=REFERENCES, extract="</think>")
     assert rewards[0](completions=["<think>a cat?</think> the dog is running"], id=["1"]) == [1.0]
-    rewards = captious.rewards("rouge", REFERENCES, extract=r"Caption: (.*)")
+    rewards = captious.rewards("rouge", references=REFERENCES, extract=r"Caption: (.*)")
     assert rewards[0](completions=["Caption: the dog is running", "the dog is running"], id=["1", "1"]) == [1.0, 0.0]
     with pytest.raises(InputError, match="extract '\\(': "):
-        captious.rewards("rouge", REFERENCES, extract="(")
+        captious.rewards("rouge", references=REFERENCES, extract="(")
 
 
 def test_a_long_completion_without_its_tags_is_read_once():
     """From every place anew, a million characters would take minutes: a policy that never closes its tag is common."""
     for extract, tag in (("caption", "<caption>"), ("</think>", "<think>")):
-        rewards = captious.rewards("rouge", REFERENCES, extract=extract)
+        rewards = captious.rewards("rouge", references=REFERENCES, extract=extract)
         assert rewards[0](completions=[tag * 120_000, "well " * 200_000], id=["1", "1"]) == [0.0, 0.0]
 
 
@@ -145,7 +145,9 @@ def test_a_long_completion_without_its_tags_is_read_once():
     ],
 )
 def test_the_last_and_innermost_tag_has_the_caption(completion):
-    assert captious.rewards("rouge", REFERENCES, extract="caption")[0](completions=[completion], id=["1"]) == [1.0]
+    assert captious.rewards("rouge", references=REFERENCES, extract="caption")[0](
+        completions=[completion], id=["1"]
+    ) == [1.0]
 
 
 def test_references_from_a_column_as_text_list_or_printed_list():
@@ -165,7 +167,7 @@ def test_a_row_without_references_is_a_gap_and_a_batch_of_them_an_error():
 
 
 def test_a_batch_of_empty_captions_has_the_floor():
-    for rewards in (captious.rewards("rouge"), captious.rewards("rouge, cider", REFERENCES)):
+    for rewards in (captious.rewards("rouge"), captious.rewards("rouge, cider", references=REFERENCES)):
         assert rewards[0](completions=["", " "], references=["a dog"] * 2, id=["1", "2"]) == [0.0, 0.0]
 
 
@@ -212,7 +214,7 @@ def test_a_broken_image_is_a_gap_in_all_metrics_and_is_said_once(tmp_path):
     demo = captious.demo()
     (tmp_path / "2.png").write_bytes((demo.images / "1001.png").read_bytes())
     references = {"1": ["a dog"], "2": ["a dog"]}
-    rewards = captious.rewards("rouge, clipscore(captious-mini)", references, tmp_path)
+    rewards = captious.rewards("rouge, clipscore(captious-mini)", references=references, images=tmp_path)
     logged, extra = {}, {}
     columns = {"id": ["1", "2", "2"], "log_metric": logged.__setitem__, "log_extra": extra.__setitem__}
     with pytest.warns(RuntimeWarning, match="1 captions of a batch have no reward .*image") as said:
@@ -227,7 +229,7 @@ def test_a_broken_image_is_a_gap_in_all_metrics_and_is_said_once(tmp_path):
 
 def test_a_server_that_is_down_gives_none_in_all_metrics(tmp_path):
     judging = Judging(endpoint="http://127.0.0.1:9/v1", most_tokens=1000, replies=tmp_path / "replies.db")
-    rewards = captious.rewards("rouge, clair(model=m)", REFERENCES, runtime=Runtime(judging=judging))
+    rewards = captious.rewards("rouge, clair(model=m)", references=REFERENCES, runtime=Runtime(judging=judging))
     with pytest.warns(RuntimeWarning, match="have no reward"):
         assert rewards[0](completions=CAPTIONS[:2], id=IDS[:2]) == [None, None]
     assert rewards[1](completions=CAPTIONS[:2], id=IDS[:2]) == [None, None]
@@ -243,7 +245,9 @@ def test_two_judges_are_asked_at_the_same_time(server, tmp_path):
 
     server.behave = behave
     judging = Judging(endpoint=server.url, most_tokens=10_000, replies=tmp_path / "replies.db")
-    rewards = captious.rewards("clair(model=a), rouge, clair(model=b)", REFERENCES, runtime=Runtime(judging=judging))
+    rewards = captious.rewards(
+        "clair(model=a), rouge, clair(model=b)", references=REFERENCES, runtime=Runtime(judging=judging)
+    )
     values = [one(completions=CAPTIONS[:1], id=IDS[:1]) for one in rewards]
     assert values[0] == values[2] == [0.8]
     assert values[1] == Scorer("rouge", REFERENCES)(IDS[:1], CAPTIONS[:1])["rouge"].tolist()
@@ -259,7 +263,9 @@ def test_judges_that_are_asked_at_once_stop_at_one_ceiling(server, tmp_path):
 
     server.behave = behave
     judging = Judging(endpoint=server.url, most_tokens=1000, concurrency=1, replies=tmp_path / "replies.db")
-    rewards = captious.rewards("clair(model=a), clair(model=b)", REFERENCES, runtime=Runtime(judging=judging))
+    rewards = captious.rewards(
+        "clair(model=a), clair(model=b)", references=REFERENCES, runtime=Runtime(judging=judging)
+    )
     with pytest.warns(RuntimeWarning, match="the limit is 1,000"):
         rewards[0](completions=[f"a dog {number}" for number in range(20)], id=["1"] * 20)
     assert 10 <= len(server.bodies) <= 12
@@ -278,9 +284,11 @@ def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
         return real(self, *given)
 
     monkeypatch.setattr(Scorer, "explained_at", waiting)
-    rewards = captious.rewards(METRICS, REFERENCES, weights=[1, 2, 3]).asynchronous
+    rewards = captious.rewards(METRICS, references=REFERENCES, weights=[1, 2, 3]).asynchronous
     assert all(inspect.iscoroutinefunction(one.__call__) for one in rewards)  # what TRL looks at
-    assert [one.__name__ for one in rewards] == [one.__name__ for one in captious.rewards(METRICS, REFERENCES)]
+    assert [one.__name__ for one in rewards] == [
+        one.__name__ for one in captious.rewards(METRICS, references=REFERENCES)
+    ]
     assert rewards.weights == [1, 2, 3]
 
     async def another():
@@ -293,7 +301,7 @@ def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
 
     values = asyncio.run(trainer())[:-1]
     monkeypatch.undo()
-    assert values == [one(completions=CAPTIONS, id=IDS) for one in captious.rewards(METRICS, REFERENCES)]
+    assert values == [one(completions=CAPTIONS, id=IDS) for one in captious.rewards(METRICS, references=REFERENCES)]
     assert len(calls) == 1 and others == [1]
 
 
@@ -303,7 +311,7 @@ def test_threads_that_ask_for_one_batch_have_it_scored_once(monkeypatch):
     monkeypatch.setattr(
         Scorer, "explained_at", lambda self, *given: calls.append(1) or time.sleep(0.2) or real(self, *given)
     )
-    rewards = captious.rewards(METRICS, REFERENCES)
+    rewards = captious.rewards(METRICS, references=REFERENCES)
     with ThreadPoolExecutor(3) as pool:
         values = list(pool.map(lambda one: one(completions=CAPTIONS, id=IDS), rewards))
     assert len(calls) == 1 and len({tuple(one) for one in values}) == 3
@@ -311,26 +319,26 @@ def test_threads_that_ask_for_one_batch_have_it_scored_once(monkeypatch):
 
 def test_judges_need_a_ceiling_which_ranks_share(monkeypatch):
     with pytest.raises(InputError, match="a judge as a reward needs a limit"):
-        captious.rewards("clair(model=m)", REFERENCES)
+        captious.rewards("clair(model=m)", references=REFERENCES)
     monkeypatch.setenv("WORLD_SIZE", "4")
     runtime = Runtime(judging=Judging(most_tokens=1000, most_cost=2.0, prices=(1.0, 1.0)))
-    panel = captious.rewards("clair(model=m)", REFERENCES, runtime=runtime).panel
+    panel = captious.rewards("clair(model=m)", references=REFERENCES, runtime=runtime).panel
     assert (panel.runtime.judging.most_tokens, panel.runtime.judging.most_cost) == (250, 0.5)
 
 
 def test_a_metric_without_a_worst_value_needs_one():
     with pytest.raises(InputError, match="bleurt has no worst value: pass one for empty captions, floors="):
-        captious.rewards("bleurt", REFERENCES)
+        captious.rewards("bleurt", references=REFERENCES)
 
 
 def test_unknown_ids_are_gaps_unless_none_is_known():
-    rewards = captious.rewards("rouge", REFERENCES)
+    rewards = captious.rewards("rouge", references=REFERENCES)
     with pytest.raises(InputError, match="no column of the data set has ids"):
         rewards[0](completions=["a dog"], image_id=["77"])
     with pytest.warns(RuntimeWarning, match="its id is not among"):
         assert rewards[0](completions=["a dog", "a dog is running"], image_id=["77", "1"])[0] is None
     assert rewards[0](completions=["a dog"], image_id=["77"]) == [None]  # in the middle of a training
-    named = captious.rewards("rouge", REFERENCES, id_column="photo")
+    named = captious.rewards("rouge", references=REFERENCES, id_column="photo")
     with pytest.raises(InputError, match="column 'photo': no id, such as '77', is one of the references"):
         named[0](completions=["a dog"], photo=["77"])
     assert named[0](completions=["the dog is running"], photo=[1], id=["2"]) == [1.0]
@@ -350,7 +358,7 @@ def test_no_caption_raises_or_is_infinite():
         "</caption>",
         "NaN",
     ]
-    rewards = captious.rewards("cider, rouge, bleu", REFERENCES)
+    rewards = captious.rewards("cider, rouge, bleu", references=REFERENCES)
     for reward in rewards:
         values = reward(completions=hostile, id=["1"] * len(hostile))
         assert len(values) == len(hostile)
@@ -366,7 +374,7 @@ def test_a_half_of_a_surrogate_pair_is_the_fault_of_the_caption():
 
 
 def test_objects_come_with_the_references_or_from_a_column():
-    rewards = captious.rewards("rouge, chair", REFERENCES)
+    rewards = captious.rewards("rouge, chair", references=REFERENCES)
     columns = {"completions": ["a black dog", "a cat", ""], "id": ["1", "1", "2"]}
     with pytest.raises(InputError, match=r"chair\(value=s\) needs objects; give a column 'objects'"):
         rewards[1](**columns)
@@ -377,13 +385,13 @@ def test_objects_come_with_the_references_or_from_a_column():
         == Scorer("rouge", REFERENCES)(columns["id"], columns["completions"])["rouge"].tolist()
     )
     known = captious.CaptionSet.of({"1": ""}, {"1": REFERENCES["1"]}, {"objects": [["dog"]]})
-    assert captious.rewards("chair", known)[0](completions=["a dog", "a cat"], id=["1", "1"]) == [0.0, -1.0]
+    assert captious.rewards("chair", references=known)[0](completions=["a dog", "a cat"], id=["1", "1"]) == [0.0, -1.0]
 
 
 def test_a_metric_that_cannot_be_prepared_says_why():
     """Not that the items have no captions, which come with the batches."""
     with pytest.raises(InputError, match="no idf corpus 'nowhere'"):
-        captious.rewards("cider(idf=nowhere)", REFERENCES)
+        captious.rewards("cider(idf=nowhere)", references=REFERENCES)
 
 
 def _fragile(candidate, references):
@@ -393,7 +401,9 @@ def _fragile(candidate, references):
 
 
 def test_one_caption_that_a_metric_cannot_take_spoils_no_other():
-    rewards = captious.rewards(["rouge", captious.metric_from(_fragile, "fragile", range=(0, 1))], REFERENCES)
+    rewards = captious.rewards(
+        ["rouge", captious.metric_from(_fragile, "fragile", range=(0, 1))], references=REFERENCES
+    )
     with pytest.warns(RuntimeWarning, match="no such word"):
         assert rewards[1](completions=["a dog", "bad", "a cat"], id=["1", "1", "2"]) == [1.0, None, 1.0]
     assert rewards[0](completions=["a dog", "bad", "a cat"], id=["1", "1", "2"])[1] is None
@@ -403,7 +413,7 @@ def test_a_batch_is_scored_once_for_all_metrics(monkeypatch):
     calls = []
     real = Scorer.explained_at
     monkeypatch.setattr(Scorer, "explained_at", lambda self, *given: calls.append(1) or real(self, *given))
-    rewards = captious.rewards(METRICS, REFERENCES)
+    rewards = captious.rewards(METRICS, references=REFERENCES)
     logged = []
     columns = {"id": IDS, "log_metric": lambda name, value: logged.append(name)}
     for _ in range(2):
@@ -419,7 +429,7 @@ def _scores(rewards):
 
 def test_rewards_pickle_into_a_spawned_process_and_threads_agree():
     demo = captious.demo()
-    rewards = captious.rewards(METRICS, REFERENCES)
+    rewards = captious.rewards(METRICS, references=REFERENCES)
     expected = _scores(rewards)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(_scores, rewards).result() == expected
@@ -431,7 +441,7 @@ def test_rewards_pickle_into_a_spawned_process_and_threads_agree():
             )
         )
     assert singles == expected[0] * 16
-    looking = captious.rewards("clipscore(captious-mini)", demo.references, demo.images)
+    looking = captious.rewards("clipscore(captious-mini)", references=demo.references, images=demo.images)
     before = looking[0](completions=["two cats"], id=["1001"])
     assert len(pickle.dumps(looking)) < 200_000  # no model in it
     assert pickle.loads(pickle.dumps(looking))[0](completions=["two cats"], id=["1001"]) == before
@@ -444,7 +454,7 @@ def test_importing_captious_imports_neither_torch_nor_trl():
 
 def test_a_weighted_sum_and_verls_call():
     """As verl's naive manager calls it: keywords, in a thread, with what it adds to extra_info."""
-    one = captious.reward("0.7*rouge + 0.3*bleu(n=1)", REFERENCES)
+    one = captious.rewards("0.7*rouge + 0.3*bleu(n=1)", references=REFERENCES).sum
     expected = Scorer("rouge, bleu(n=1)", REFERENCES)(IDS, CAPTIONS)
     sums = [0.7 * a + 0.3 * b for a, b in zip(expected["rouge"], expected["bleu"], strict=True)]
     assert one(completions=CAPTIONS, id=IDS) == pytest.approx(sums, rel=1e-12)
@@ -465,7 +475,7 @@ def test_a_weighted_sum_and_verls_call():
 
 
 def test_verl_finds_references_in_the_ground_truth():
-    one = captious.reward("rouge")
+    one = captious.rewards("rouge").sum
     assert one.compute_score("coco", "a dog", ground_truth=["a cat", "a dog"], extra_info={})["score"] == 1.0
 
 
@@ -478,18 +488,18 @@ def test_verl_finds_references_in_the_ground_truth():
         ("0.5*chair_i", "lower is better for chair\\(value=i\\); subtract it"),
         ("cidr", "cider"),
         ("cider+rouge", "cannot read 'cider\\+rouge', .*spaces around"),
-        ("cider, rouge", "expected a sum such as"),
+        ("cider, rouge + bleu", "expected a sum such as"),
         ("cider * 0.5", "expected a sum such as"),
     ],
 )
 def test_a_sum_that_cannot_be_meant_is_refused(expression, message):
     with pytest.raises(InputError, match=message):
-        captious.reward(expression, REFERENCES)
+        captious.rewards(expression, references=REFERENCES)
 
 
 def test_ms_swifts_plug_ins_as_its_trainer_makes_and_calls_them():
     """swift/rlhf_trainers/grpo_trainer.py: orms[name](args=args), named by its class; completions and columns in."""
-    orms = captious.rewards("rouge, bleu(n=1)", REFERENCES).orms
+    orms = captious.rewards("rouge, bleu(n=1)", references=REFERENCES).orms
     assert list(orms) == ["captious/rouge", "captious/bleu_1"]
     made = [orms[name](args=object) for name in orms]
     assert [one.__class__.__name__ for one in made] == list(orms)
@@ -503,6 +513,6 @@ def test_ms_swifts_plug_ins_as_its_trainer_makes_and_calls_them():
     assert copy(CAPTIONS, id=IDS) == values and type(copy).__name__ == "captious/rouge"
     with pytest.warns(RuntimeWarning):
         assert made[0](["a dog", "the dog is running"], id=["77", "1"]) == [0.0, 1.0]  # it would train on a missing one
-    awaited = captious.rewards("rouge", REFERENCES).asynchronous.orms["captious/rouge"](args=None)
+    awaited = captious.rewards("rouge", references=REFERENCES).asynchronous.orms["captious/rouge"](args=None)
     assert inspect.iscoroutinefunction(type(awaited).__call__)
     assert asyncio.run(awaited(CAPTIONS, id=IDS)) == values

@@ -18,7 +18,7 @@ REFERENCES = {
 
 
 def _values(metric, texts, ids, **options):
-    return captious.rewards(metric, REFERENCES, **options)[0](completions=texts, id=ids)
+    return captious.rewards(metric, references=REFERENCES, **options)[0](completions=texts, id=ids)
 
 
 def test_values_are_clipped_in_the_unit_of_the_metric_before_they_are_scaled():
@@ -32,7 +32,7 @@ def test_values_are_clipped_in_the_unit_of_the_metric_before_they_are_scaled():
 
 
 def test_the_reward_of_an_empty_caption_is_within_the_bounds_too():
-    rewards = captious.rewards("rouge", REFERENCES, clip=(0.2, 1), scale={"ROUGE-L": 4})
+    rewards = captious.rewards("rouge", references=REFERENCES, clip=(0.2, 1), scale={"ROUGE-L": 4})
     assert rewards[0](completions=["", "a b c d"], id=["1", "1"]) == [0.05, 0.25]
     assert rewards[0].floor == 0.05
     assert repr(rewards[0]) == "<Reward captious/rouge: rouge clipped to 0.2 … 1 / 4>"
@@ -52,14 +52,16 @@ def test_the_spread_over_references_by_hand():
     """
     values = np.array([8 / 9, 0, 2 / 3])
     assert values.std() == pytest.approx(math.sqrt(312 / 2187))
-    rewards = captious.rewards("rouge_n(n=1)", REFERENCES, scale="references")
+    rewards = captious.rewards("rouge_n(n=1)", references=REFERENCES, scale="references")
     assert rewards[0].scaling.scale == 0.3777  # √(312/2187) = 0.37770…, to four digits
     assert rewards[0](completions=["a b"], id=["2"]) == [1 / 0.3777]
 
 
 def test_scaled_rewards_of_references_have_a_spread_of_one_and_document_frequencies_of_all_references():
     demo = captious.demo()
-    rewards = captious.rewards("cider, clipscore(captious-mini)", demo.references, demo.images, scale="references")
+    rewards = captious.rewards(
+        "cider, clipscore(captious-mini)", references=demo.references, images=demo.images, scale="references"
+    )
     ids = [str(key) for key in Scorer("cider", demo.references).ids]
     by_id = {str(item.id): item for item in demo.systems["solid"]}
     first = [by_id[key].references[0] for key in ids]
@@ -75,18 +77,20 @@ def test_scaled_rewards_of_references_have_a_spread_of_one_and_document_frequenc
 def test_a_metric_of_images_needs_one_reference_of_an_item():
     demo = captious.demo()
     single = {item.id: [item.references[0]] for item in demo.systems["solid"]}
-    rewards = captious.rewards("clipscore(captious-mini)", single, demo.images, scale="references")
+    rewards = captious.rewards("clipscore(captious-mini)", references=single, images=demo.images, scale="references")
     values = rewards[0](completions=[texts[0] for texts in single.values()], id=list(single))
     assert np.std(values) == pytest.approx(1, abs=1e-3)
 
 
 def test_a_weighted_sum_is_of_scaled_values_and_names_the_plain_ones():
-    one = captious.reward("0.5*rouge + 2*bleu(n=1)", REFERENCES, clip={"bleu": (0, 0.5)}, scale={"rouge": 0.1})
+    one = captious.rewards(
+        "0.5*rouge + 2*bleu(n=1)", references=REFERENCES, clip={"bleu": (0, 0.5)}, scale={"rouge": 0.1}
+    ).sum
     one = pickle.loads(pickle.dumps(one))
     assert one(completions=["a b c d"], id=["1"]) == [0.5 * 1 / 0.1 + 2 * 0.5]
     told = one.compute_score(solution_str="a b c d", extra_info={"id": "1"})
     assert told["score"] == 6.0 and told["captious/rouge"] == 1.0 and told["captious/bleu_1"] > 0.99
-    assert repr(one) == "<WeightedReward 0.5*rouge / 0.1 + 2*bleu(n=1) clipped to 0 … 0.5>"
+    assert repr(one) == "<Reward captious/reward: 0.5*rouge / 0.1 + 2*bleu(n=1) clipped to 0 … 0.5>"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_a_weighted_sum_is_of_scaled_values_and_names_the_plain_ones():
 def test_bounds_and_scales_that_cannot_be_meant_are_refused(metrics, arguments, message):
     judging = captious.Judging(most_tokens=1)
     with pytest.raises(InputError, match=message):
-        captious.rewards(metrics, REFERENCES, runtime=captious.Runtime(judging=judging), **arguments)
+        captious.rewards(metrics, references=REFERENCES, runtime=captious.Runtime(judging=judging), **arguments)
 
 
 def test_a_scale_that_references_cannot_give_is_refused():

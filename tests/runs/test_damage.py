@@ -87,11 +87,11 @@ def test_a_value_that_contradicts_the_marker_is_refused(runs):
         facts["metrics"][0]["value"] += 0.001
         marker.write_text(json.dumps(facts))
         with pytest.raises(InputError, match=match):
-            captious.read_run(runs / "new")
+            captious.open_run(runs / "new")
     finally:
         path.write_bytes(content)
         marker.write_text(record)
-    assert captious.read_run(runs / "new")
+    assert captious.open_run(runs / "new")
 
 
 def test_a_tampered_value_is_not_printed_beside_its_interval(runs, run):

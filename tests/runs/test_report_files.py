@@ -7,11 +7,11 @@ import pytest
 from lab.toy import make
 
 from captious._compare import compare
-from captious._core.files import MARKER
+from captious._core.files import OUTPUT, RUN
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.runs import read_run
+from captious.runs import open_run
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,10 @@ def report():
 def test_a_run_is_written_whole(report, tmp_path):
     report.save(tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        MARKER, "items", "rows", "items.csv", "report.html", "report.json", "report.tex", "report.txt", "scores.csv",
+        RUN, "items", "rows", "items.csv", "report.html", "report.json", "report.tex", "report.txt", "scores.csv",
     }  # fmt: skip
     assert {path.name for path in (tmp_path / "run").glob("*/*")} == {"captions.parquet"}
-    summary = json.loads((tmp_path / "run" / MARKER).read_text())
+    summary = json.loads((tmp_path / "run" / RUN).read_text())
     assert [row["metric"] for row in summary["metrics"]] == ["bleu(n=1)", "lsa"]
     bleu = summary["metrics"][0]
     assert bleu["value"] == report["bleu(n=1)"].corpus
@@ -52,14 +52,14 @@ def test_items_are_written_with_every_value_and_every_reason(report, tmp_path):
 
 def test_a_large_set_is_written_in_parts_and_read_back_whole(report, tmp_path, monkeypatch):
     report.save(tmp_path / "whole")
-    monkeypatch.setattr("captious.runs.report.BLOCK", 1)
-    monkeypatch.setattr("captious.runs.report.PART", 1)
+    monkeypatch.setattr("captious.runs.source.BLOCK", 1)
+    monkeypatch.setattr("captious.runs.source.PART", 1)
     report.save(tmp_path / "parts")
     assert [path.name for path in sorted((tmp_path / "parts" / "items").iterdir())] == [
         "captions-000.parquet",
         "captions-001.parquet",
     ]
-    whole, parts = (read_run(tmp_path / name) for name in ("whole", "parts"))
+    whole, parts = (open_run(tmp_path / name) for name in ("whole", "parts"))
     assert (tmp_path / "parts" / "items.csv").read_bytes() == (tmp_path / "whole" / "items.csv").read_bytes()
     assert list(parts.captions) == list(whole.captions)
     assert parts.captions.candidates.values == report.captions.candidates.values
@@ -75,12 +75,12 @@ def test_a_large_set_is_written_in_parts_and_read_back_whole(report, tmp_path, m
 
 def test_a_run_that_is_there_is_not_touched_unless_told(report, tmp_path):
     report.save(tmp_path / "run")
-    before = (tmp_path / "run" / MARKER).read_bytes()
+    before = (tmp_path / "run" / RUN).read_bytes()
     with pytest.raises(InputError, match="already exists"):
         report.save(tmp_path / "run")
-    assert (tmp_path / "run" / MARKER).read_bytes() == before
+    assert (tmp_path / "run" / RUN).read_bytes() == before
     report.save(str(tmp_path / "run"), overwrite=True)
-    assert (tmp_path / "run" / MARKER).read_bytes() == before
+    assert (tmp_path / "run" / RUN).read_bytes() == before
 
 
 def test_odd_columns_are_written_too(tmp_path):
@@ -137,11 +137,11 @@ def test_a_system_named_by_a_path_stays_inside_the_folder(tmp_path):
 
 def test_a_comparison_is_written_whole(comparison, tmp_path):
     comparison.save(tmp_path / "run")
-    summary = json.loads((tmp_path / "run" / MARKER).read_text())
+    summary = json.loads((tmp_path / "run" / OUTPUT).read_text())
     assert set(summary["systems"]) == {"par_rot", "expert"}
     row = summary["differences"][0]
     assert row["metric"] == "rouge" and row["difference"] == comparison.differences[0].difference
-    expert = read_run(tmp_path / "run" / "expert")
+    expert = open_run(tmp_path / "run" / "expert")
     assert expert["cider"].corpus == comparison.reports["expert"]["cider"].corpus
     assert not any(math.isnan(value) for value in row.values() if isinstance(value, float))
 

@@ -10,10 +10,10 @@ from PIL import Image
 
 import captious
 from captious import CaptionSet, InputError, Resampling
-from captious._core.files import MARKER
+from captious._core.files import RUN
 from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
-from captious.runs import read_run
+from captious.runs import open_run
 from captious.text.idf import DocumentFrequency
 
 CANDIDATES = {"1": "a red dog", "2": ["a cat", "one cat"], "3": "", "4": "a fine day"}
@@ -31,7 +31,7 @@ def test_a_run_explains_what_the_report_did(tmp_path):
     metrics = f"bleu(n=1),bleu(n=4),rouge,cider,vocab_size,onlystyle(model={tmp_path / 'two.style'})"
     report = captious.evaluate(captions(), metrics, Resampling(20))
     report.save(tmp_path / "run")
-    run = read_run(tmp_path / "run")
+    run = open_run(tmp_path / "run")
     assert run.captions.fingerprint == report.captions.fingerprint
     for id in CANDIDATES:
         ours, theirs = run.explain(id), report.explain(id)
@@ -47,19 +47,19 @@ def test_what_has_changed_since_is_an_error(tmp_path):
     DocumentFrequency.of(corpus[0]).save(tmp_path / "own.idf")
     report = captious.evaluate(captions(), f"cider(idf={tmp_path / 'own.idf'})", Resampling(0))
     report.save(tmp_path / "run")
-    value = read_run(tmp_path / "run").explain("1")["cider"].value
+    value = open_run(tmp_path / "run").explain("1")["cider"].value
     assert value == pytest.approx(report["cider"].items["1"], abs=1e-12) and value > 0
     (tmp_path / "own.idf").unlink()
     DocumentFrequency.of(corpus[1]).save(tmp_path / "own.idf")
     with pytest.raises(
         InputError, match=r"run: cider\(idf=.*own.idf\) was computed with idf:refs:2:\w+, now it is idf:refs:2:\w+$"
     ):
-        read_run(tmp_path / "run").explain("1")
+        open_run(tmp_path / "run").explain("1")
 
 
 def test_unknown_ids_and_metrics_name_what_there_is(tmp_path):
     captious.evaluate(captions(), "rouge,cider", Resampling(0)).save(tmp_path / "run")
-    run = read_run(tmp_path / "run")
+    run = open_run(tmp_path / "run")
     with pytest.raises(KeyError, match="no item with id '9'"):
         run.explain("9")
     with pytest.raises(KeyError, match=r"no metric 'cidr'; did you mean 'cider'\? There are rouge, cider"):
@@ -75,23 +75,23 @@ def test_a_value_that_comes_out_differently_is_said(tmp_path):
     items = pq.read_table(path)
     place = items.column_names.index("rouge")
     pq.write_table(items.set_column(place, "rouge", pc.multiply(items["rouge"], 0.5)), path)
-    explanation = read_run(tmp_path / "run").explain("1")["rouge"]
+    explanation = open_run(tmp_path / "run").explain("1")["rouge"]
     assert explanation.breakdown.notes == ["the run has the value 0.500000, computed again it is 1.000000"]
 
 
 def test_what_is_no_run_is_refused_in_one_line(tmp_path):
     captious.evaluate(captions(), "rouge", Resampling(0)).save(tmp_path / "run")
     with pytest.raises(InputError, match="nothing: no such folder, expected a folder that captious score wrote"):
-        read_run(tmp_path / "nothing")
-    with pytest.raises(InputError, match=f"no {MARKER}, expected a folder that captious score wrote"):
-        read_run(tmp_path)
+        open_run(tmp_path / "nothing")
+    with pytest.raises(InputError, match=f"no {RUN}, expected a folder that captious score wrote"):
+        open_run(tmp_path)
     shutil.copytree(tmp_path / "run", tmp_path / "torn")
     (tmp_path / "torn" / "items" / "captions.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"captions\.parquet: is damaged, expected the scores of captious; remove it"):
-        read_run(tmp_path / "torn")
+        open_run(tmp_path / "torn")
     (tmp_path / "run" / "items" / "captions.parquet").unlink()
     with pytest.raises(InputError, match=r"captions\.parquet: is missing, expected a folder that captious score wrote"):
-        read_run(tmp_path / "run")
+        open_run(tmp_path / "run")
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_saved_runs_are_compared_as_the_captions_are(demo_runs):
     folders, reports = demo_runs
     sets = {name: report.captions for name, report in reports.items()}
     expected = captious.compare(sets, "rouge,cider,vocab_size", Resampling(50), permutations=200)
-    for systems in (folders, {name: read_run(folder) for name, folder in folders.items()}, reports):
+    for systems in (folders, {name: open_run(folder) for name, folder in folders.items()}, reports):
         comparison = captious.compare(systems, None, Resampling(50), permutations=200)
         assert comparison.differences == expected.differences
         assert str(comparison) == str(expected)
@@ -144,7 +144,7 @@ def test_a_metric_is_added_and_the_others_are_not_computed(demo_runs, run, tmp_p
     )
     assert code == 0, errors
     monkeypatch.undo()
-    again, before = read_run(folders["expert"]), reports["expert"]
+    again, before = open_run(folders["expert"]), reports["expert"]
     whole = captious.evaluate(before.captions, "rouge,cider,vocab_size,bleu(n=4)", Resampling(50))
     assert list(again.measurements) == ["rouge", "cider", "vocab_size", "bleu(n=4)"] and "BLEU-4" in out
     for key in again.measurements:
@@ -176,7 +176,7 @@ def test_references_are_left_out_where_that_is_asked_for(demo_runs, run, tmp_pat
     (tmp_path / "expert.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, _, _ = run("score", tmp_path / "expert.jsonl", "-m", "rouge", "--no-references", "--out", tmp_path / "run")
     assert code == 0
-    again = read_run(tmp_path / "run")
+    again = open_run(tmp_path / "run")
     assert "references" not in next(again.items()).column_names
     assert again["rouge"].corpus == reports["expert"]["rouge"].corpus and "5 references per item" in str(
         again.document().about
@@ -189,7 +189,7 @@ def test_columns_of_the_input_keep_their_names_and_types(tmp_path):
     columns = {"width": [640, 480, None, 3], "clip": [0.1, 0.2, 0.3, None], "lang": ["en", "de", "en", "fr"]}
     taken = {"candidates": [1, 2, 3, 4], "rouge": ["a", "b", "c", "d"]}
     captious.evaluate(captions(**columns, **taken), "rouge", Resampling(0)).save(tmp_path / "run")
-    run = read_run(tmp_path / "run")
+    run = open_run(tmp_path / "run")
     schema = next(run.items()).schema
     assert [str(schema.field(name).type) for name in ("width", "clip", "lang")] == ["int64", "double", "string"]
     assert schema.names[:3] == ["id", "candidates", "references"] and schema.names[-2:] == ["rouge", "unscored"]
@@ -205,7 +205,7 @@ def test_results_are_values(demo_runs):
     size = len(pickle.dumps(captious.demo().systems["expert"]))
     assert len(pickle.dumps(report.captions)) < 1.1 * size  # without token tables and n-grams
     comparison = captious.compare(folders, None, Resampling(20), permutations=20)
-    for one in (report, read_run(folders["expert"]), comparison, report["cider"], report.captions):
+    for one in (report, open_run(folders["expert"]), comparison, report["cider"], report.captions):
         for copied in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
             assert repr(copied) == repr(one)
     again = pickle.loads(pickle.dumps(report))
@@ -228,7 +228,7 @@ def test_values_of_runs_are_held_against_ratings(demo_runs, tmp_path, run):
         for key in ("rouge", "cider")
     }
     expected = captious.correlate(path, values, resampling=Resampling(20), permutations=20)
-    for source in (list(folders.values()), folders, {name: read_run(one) for name, one in folders.items()}):
+    for source in (list(folders.values()), folders, {name: open_run(one) for name, one in folders.items()}):
         study = captious.correlate(path, source, resampling=Resampling(20), permutations=20)
         for key in values:
             assert study.estimates[key] == expected.estimates[key]
@@ -289,11 +289,11 @@ def test_a_run_holds_no_absolute_path(tmp_path, run, monkeypatch):
         for file in (tmp_path / name).rglob("*"):
             content = file.read_bytes() if file.is_file() else b""
             assert secret.encode() not in content, file
-        images = read_run(name).source.captions().columns["image"]
+        images = open_run(name).source.run.captions().columns["image"]
         assert images == ("photos/1.png", "photos/2.png")
         with pytest.raises(InputError, match=r"is outside the run \(photos/1\.png\); pass images=\.\.\."):
-            read_run(name).explain("1", "clipscore")
-        assert read_run(name, images=photos).explain("1", "clipscore")
+            open_run(name).explain("1", "clipscore")
+        assert open_run(name, images=photos).explain("1", "clipscore")
     assert json.loads((tmp_path / "named" / "captious-run.json").read_text())["name"] == "named.jsonl"
     code, _, error = run("score", *made["of-shards"], *metrics, "--out", "shards-again")
     again = run("score", *made["of-shards"], *metrics, "--out", "shards-again")
@@ -307,4 +307,4 @@ def test_a_column_of_many_lists_within_lists_is_stored_as_text(tmp_path):
         deep = [deep]
     captions = CaptionSet.of({"1": "a dog"}, {"1": ["a dog"]}, {"deep": [deep]})
     captious.evaluate(captions, "rouge", Resampling(0)).save(tmp_path / "run")
-    assert json.loads(read_run(tmp_path / "run").captions.columns["deep"][0]) == deep
+    assert json.loads(open_run(tmp_path / "run").captions.columns["deep"][0]) == deep

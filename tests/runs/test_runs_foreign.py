@@ -11,8 +11,8 @@ from PIL import Image
 
 import captious
 from captious import CaptionSet, InputError, Resampling
-from captious._core.files import MARKER
-from captious.runs import open_run, read_run
+from captious._core.files import RUN
+from captious.runs import Run, open_run
 
 CAPTIONS = {"1": "a red dog", "2": "a cat"}
 REFERENCES = {"1": ["a red dog"], "2": ["one cat"]}
@@ -32,15 +32,15 @@ def run(tmp_path):
 
 def change(run, **facts):
     """Write other facts into the marker."""
-    record = json.loads((run / MARKER).read_text())
-    (run / MARKER).write_text(json.dumps({**record, **facts}))
+    record = json.loads((run / RUN).read_text())
+    (run / RUN).write_text(json.dumps({**record, **facts}))
     return record
 
 
 def renamed(run, before, after):
     """Call a metric otherwise, in the marker, the items and the rows: what a foreign run may say it was scored by."""
-    text = (run / MARKER).read_text()
-    (run / MARKER).write_text(text.replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1]))
+    text = (run / RUN).read_text()
+    (run / RUN).write_text(text.replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1]))
     for folder in ("items", "rows"):
         path = run / folder / "captions.parquet"
         table = pq.read_table(path)
@@ -63,7 +63,7 @@ def test_no_chat_model_is_asked(run, monkeypatch, tmp_path):
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
     for metric in ("clair(model=gpt-4o)", "fleur(model=gpt-4o)"):
         renamed(run, "rouge", metric)
-        report = read_run(run)
+        report = open_run(run)
         assert f"{report.label(metric)} is not explained: " in report.explain("1").remarks[0]
         with pytest.raises(InputError, match=r"replies|no reply|outside the run|images="):
             report.explain("1", metric)
@@ -76,7 +76,7 @@ def test_no_module_is_imported(run, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     for metric in ("imagine(painter=foreign_module:painter)", "foreign_module"):
         renamed(run, "rouge", metric)
-        report = read_run(run)
+        report = open_run(run)
         report.explain("1")
         str(report)
         renamed(run, metric, "rouge")
@@ -86,7 +86,7 @@ def test_no_module_is_imported(run, tmp_path, monkeypatch):
 def test_images_outside_of_the_run_are_not_opened(run, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr("captious.io.images.read_regular", lambda path, *more: opened.append(path) or b"")
-    report = read_run(run)
+    report = open_run(run)
     assert report.captions.images == [None, None]
     with pytest.raises(InputError, match=r"run: the image of 1 is outside the run \(.*1\.png\); pass images=\.\.\."):
         report.explain("1", "clipscore")
@@ -95,7 +95,7 @@ def test_images_outside_of_the_run_are_not_opened(run, tmp_path, monkeypatch):
     report.worst()._repr_html_()
     assert not opened
     monkeypatch.undo()
-    assert read_run(run, images=tmp_path / "photos").explain("1", "clipscore")["clipscore"].parts
+    assert open_run(run, images=tmp_path / "photos").explain("1", "clipscore")["clipscore"].parts
 
 
 def test_images_in_the_folder_of_the_run_are_its_own(run, tmp_path):
@@ -105,14 +105,14 @@ def test_images_in_the_folder_of_the_run_are_its_own(run, tmp_path):
     place = table.column_names.index("image")
     names = pa.array(["photos/1.png", "../photos/2.png"])
     pq.write_table(table.set_column(place, "image", names), path)
-    assert read_run(run).captions.images == [str((run / "photos" / "1.png").resolve()), None]
+    assert open_run(run).captions.images == [str((run / "photos" / "1.png").resolve()), None]
 
 
 @pytest.mark.parametrize("link", ["items/captions.parquet", "items"])
 def test_a_link_out_of_the_run_is_not_followed(run, tmp_path, link):
     (run / link).rename(tmp_path / "elsewhere")
     (run / link).symlink_to(tmp_path / "elsewhere")
-    for use in (read_run, lambda run: captious.keep(run, "rouge > 0"), open_items):
+    for use in (open_run, lambda run: captious.keep(run, "rouge > 0"), open_items):
         with pytest.raises(InputError, match=r"captions\.parquet: is a link that leads out of the run"):
             use(run)
 
@@ -131,20 +131,20 @@ def test_a_link_within_the_run_is_followed(run):
     assert captious.keep(run, "rouge > 0").passing == 2
 
 
-METRIC = {"metric": "rouge", "label": "ROUGE-L"}
+METRIC = {"metric": "rouge"}
 
 
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"metrics": [METRIC]}, "rouge: range is missing, expected a list"),
-        ({"metrics": [7]}, "a metric is 7, expected its facts"),
+        ({"metrics": [METRIC]}, "metrics[0].label is missing, expected a text"),
+        ({"metrics": [7]}, "metrics[0] is 7, expected an object"),
         ({"metrics": {}}, "metrics is {}, expected a list"),
         ({"items": "two"}, "items is 'two', expected a whole number"),
         ({"parts": {"../../secret": 2}}, "'../../secret' is not the name of a part"),
         ({"parts": {"captions": 3}}, "has 2 items, the marker says 3"),
         ({"unit": "page"}, "unit is 'page', expected item or shard"),
-        ({"format": 2}, "has format 2, expected 1; score the captions again"),
+        ({"format": 1}, "has format 1, expected 2; score the captions again"),
         ({"resampling": {"samples": 1, "seed": 1, "level": 7}}, "confidence level 7"),
         ({"warnings": "none"}, "warnings is 'none', expected a list"),
     ],
@@ -152,20 +152,20 @@ METRIC = {"metric": "rouge", "label": "ROUGE-L"}
 def test_a_marker_with_other_values_is_refused_in_one_line(run, facts, message):
     change(run, **facts)
     with pytest.raises(InputError) as caught:
-        read_run(run)
+        open_run(run)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("lost", ["signature", "label", "value", "decimals"])
 def test_a_metric_without_a_fact_or_with_another_type(run, lost):
-    metrics = json.loads((run / MARKER).read_text())["metrics"]
+    metrics = json.loads((run / RUN).read_text())["metrics"]
     for changed in ({name: value for name, value in metrics[0].items() if name != lost}, {**metrics[0], lost: [1]}):
         change(run, metrics=[changed])
-        if lost in ("value", "decimals") and lost not in changed:
-            open_run(run)  # a number that is not there is not known
+        if lost != "label" and lost not in changed:
+            Run.at(run)  # what is not there is not known
         else:
-            with pytest.raises(InputError, match=rf"rouge: {lost} (is missing|is \[1\]), expected"):
-                open_run(run)
+            with pytest.raises(InputError, match=rf"metrics\[0\]\.{lost} (is missing|is \[1\]), expected"):
+                Run.at(run)
 
 
 def test_scores_of_text_are_refused(run):
@@ -174,7 +174,7 @@ def test_scores_of_text_are_refused(run):
     texts = table.set_column(table.column_names.index("rouge"), "rouge", pa.array(["high", "low"]))
     pq.write_table(texts, path)
     with pytest.raises(InputError, match=r"captions\.parquet: column 'rouge' holds string, expected numbers"):
-        next(read_run(run).items())
+        next(open_run(run).items())
 
 
 def test_the_command_says_it_in_one_line_with_exit_code_2(run, capsys):
@@ -187,7 +187,7 @@ def test_the_command_says_it_in_one_line_with_exit_code_2(run, capsys):
             main()
         errors = capsys.readouterr().err
         problems = [line for line in errors.splitlines() if not line.startswith("warning: ")]
-        assert end.value.code == 2 and len(problems) == 1 and "range is missing" in problems[0]
+        assert end.value.code == 2 and len(problems) == 1 and "label is missing" in problems[0]
 
 
 def test_a_marker_without_a_kind_of_interval_is_one_of_percentiles(run):
@@ -196,10 +196,10 @@ def test_a_marker_without_a_kind_of_interval_is_one_of_percentiles(run):
     resampling = {key: value for key, value in record["resampling"].items() if key != "interval"}
     assert record["resampling"]["interval"] == "percentile"
     change(run, resampling=resampling)
-    assert read_run(run).resampling == Resampling(20)
+    assert open_run(run).resampling == Resampling(20)
     change(run, resampling={**resampling, "interval": "bca"})
     with pytest.raises(InputError, match=r"resampling\.interval is 'bca', expected percentile or t"):
-        read_run(run)
+        open_run(run)
 
 
 @pytest.mark.parametrize("folder", ["items", "rows"])
@@ -208,7 +208,7 @@ def test_a_column_that_is_there_twice_is_refused(run, folder):
     table = pq.read_table(path)
     pq.write_table(table.append_column(table.column_names[-1], table.column(0)), path)
     with pytest.raises(InputError, match=rf"{folder}/captions\.parquet: column '.+' occurs twice"):
-        read_run(run).captions  # noqa: B018 - reading is what is refused
+        open_run(run).captions  # noqa: B018 - reading is what is refused
 
 
 @pytest.mark.parametrize(
@@ -224,15 +224,15 @@ def test_a_column_of_another_kind_is_refused(run, column, value, message):
     others = pa.array([value] * len(table))
     pq.write_table(table.set_column(table.column_names.index(column), column, others), path)
     with pytest.raises(InputError, match=f"column '{column}' {message}"):
-        read_run(run).captions  # noqa: B018 - reading is what is refused
+        open_run(run).captions  # noqa: B018 - reading is what is refused
 
 
 def test_a_run_without_a_part_is_refused(run):
     change(run, parts={})
     with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
-        read_run(run)
+        open_run(run)
     with pytest.raises(InputError, match="run: names no part with an item, expected at least one"):
-        open_run(run).captions()
+        Run.at(run).captions()
 
 
 def test_an_image_that_is_no_text_is_none_in_the_explorer(run):

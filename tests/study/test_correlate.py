@@ -13,7 +13,7 @@ import pytest
 from lab.toy import make, write
 
 import captious
-from captious._core.files import MARKER
+from captious._core.files import OUTPUT
 from captious.captions import Ragged
 from captious.errors import InputError
 from captious.metrics.meteor import resources
@@ -244,8 +244,8 @@ def test_saving_writes_everything_whole(study, tmp_path):
     study.save(str(target))
     names = {path.name for path in target.iterdir()}
     tables = {"metrics.csv", "systems.csv", "means.csv", "contests.csv", "people.csv", "people_tests.csv"}
-    assert names == {MARKER, "study.csv", "study.tex", "study.txt", "items.jsonl", "study.html"} | tables
-    summary = json.loads((target / MARKER).read_text())
+    assert names == {OUTPUT, "study.csv", "study.tex", "study.txt", "items.jsonl", "study.html"} | tables
+    summary = json.loads((target / OUTPUT).read_text())
     assert summary["rows"] == 500 and summary["contests"][0]["p_holm"] <= 1
     assert all("soft_pairwise_accuracy" in metric for metric in summary["metrics"])
     rows = list(csv.DictReader(io.StringIO((target / "study.csv").read_text())))

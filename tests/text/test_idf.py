@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from tests.merging import measure_parts
 
-from captious._evaluate import evaluate_shards
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.cider import Cider
@@ -74,7 +74,7 @@ def test_shards_scored_with_a_kept_corpus_count_it_once(tmp_path):
     path = tmp_path / "my.idf"
     DocumentFrequency.of(captions).save(path)
     shards = [captions.take([0]), captions.take([1, 2])]
-    merged = evaluate_shards(shards, f"cider(idf={path})")[f"cider(idf={path})"]
+    merged = measure_parts(shards, f"cider(idf={path})")
     assert np.allclose(merged.values, Cider(idf=str(path)).measure(captions).values, rtol=0, atol=1e-12)
     with pytest.raises(InputError, match="one of them is complete already"):
         load(path).merge(DocumentFrequency.of(captions))

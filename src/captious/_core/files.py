@@ -25,8 +25,12 @@ from typing import Any
 
 from captious.errors import InputError
 
-MARKER = "captious-run.json"
-"""Present in every folder written by captious; a folder without it is never replaced."""
+RUN = "captious-run.json"
+"""The file that makes a folder a run: what ``captious score`` writes and other commands open."""
+OUTPUT = "captious-output.json"
+"""The data of any other folder that captious writes: a comparison, a study, a site, an export."""
+OWN = (RUN, OUTPUT)
+"""A folder that has none of these files was not written by captious and is never replaced."""
 
 
 _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
@@ -101,9 +105,11 @@ def write_atomically(path: str | Path, mode: int | None = None) -> Iterator[Path
     The file gets the default mode of new files unless ``mode`` is passed.
     """
     target = Path(path)
+    is_new = not target.parent.exists()
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.parent not in _SWEPT:  # once a process: a folder of thousands of files is not listed for each
-        sweep(target)
+        if not is_new:
+            sweep(target)
         _SWEPT.add(target.parent)
     draft = _make_draft_path(target, ".part")
     draft.touch(mode=0o666 if mode is None else mode, exist_ok=False)  # for most files the umask decides
@@ -118,15 +124,15 @@ def write_atomically(path: str | Path, mode: int | None = None) -> Iterator[Path
 
 
 @contextmanager
-def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER) -> Iterator[Path]:
+def whole_folder(path: str | Path, overwrite: bool = False, *markers: str) -> Iterator[Path]:
     """Yield a temporary folder to fill; rename it to the target if the block succeeds.
 
     An existing folder with the file ``marker`` is replaced only with ``overwrite``; one without it is never replaced.
     """
     target = Path(path).resolve()
-    refuse_occupied(target, overwrite, marker)
+    refuse_occupied(target, overwrite, *markers)  # it has swept
     target.parent.mkdir(parents=True, exist_ok=True)
-    with make_draft_folder(target) as draft:
+    with _draft_folder(target) as draft:
         yield draft
         set_default_modes(draft)
         _replace_target(draft, target)
@@ -136,8 +142,15 @@ def whole_folder(path: str | Path, overwrite: bool = False, marker: str = MARKER
 def make_draft_folder(target: Path) -> Iterator[Path]:
     """Create a hidden folder next to the target, and remove it after the block if it still exists."""
     sweep(target)
+    with _draft_folder(target) as draft:
+        yield draft
+
+
+@contextmanager
+def _draft_folder(target: Path) -> Iterator[Path]:
     draft = _make_draft_path(target, ".part")
     draft.mkdir()
+    _SWEPT.add(draft)  # nobody left anything in a new folder
     try:
         with _naming(draft, target):
             yield draft
@@ -291,14 +304,18 @@ def _try_to_write(target: Path, parent: Path) -> None:
         raise InputError(f"{target}: cannot be written ({error.strerror}); name another place") from None
 
 
-def refuse_occupied(target: Path, overwrite: bool = False, marker: str = MARKER) -> None:
-    """Raise InputError, before any work, if an output folder exists already or cannot be created."""
+def refuse_occupied(target: Path, overwrite: bool = False, *markers: str) -> None:
+    """Raise InputError, before any work, if an output folder exists already or cannot be created.
+
+    ``markers`` are files one of which shows that captious wrote the folder; without them, those of all results.
+    """
     refuse_unwritable(target)
     sweep(target)
     if target.is_dir() and not any(target.iterdir()):
         return
-    if target.exists() and not (target / marker).exists():
-        raise InputError(f"{target}: exists and was not written by captious (no {marker}); name another folder")
+    markers = markers or OWN
+    if target.exists() and not any((target / marker).exists() for marker in markers):
+        raise InputError(f"{target}: exists and was not written by captious (no {markers[0]}); name another folder")
     if target.exists() and not overwrite:
         raise InputError(f"{target}: already exists; pass overwrite=True to replace it, or name another folder")
 

@@ -168,7 +168,7 @@ def has_type(value: Any, hint: Any) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value) if hint is float else isinstance(value, hint)
 
 
-def from_json(kind: Any, data: Any) -> Any:
+def from_json(kind: Any, data: Any, name: str = "") -> Any:
     """Convert parsed JSON to a type: objects or lists of values to dataclasses, lists to tuples.
 
     Keys that the type does not have are ignored, because a later version may have written them. Raise TypeError or
@@ -178,21 +178,45 @@ def from_json(kind: Any, data: Any) -> Any:
     ((1, 2.5), {'a': (1, 2)})
     """
     if not _is_kind_of(kind, data):
-        raise ValueError(f"{format_value(data)}, expected {getattr(kind, '__name__', kind)}")
+        raise ValueError(f"{name} is {format_value(data)}, expected {_json_form(kind)}".removeprefix(" is "))
     if get_origin(kind) in (Union, UnionType):
         kind = next(one for one in get_args(kind) if _is_kind_of(one, data))
     parts = get_args(kind)
     if is_dataclass(kind):
-        make: Any = kind
-        hints = _get_hints(make)
-        if isinstance(data, list):
-            return make(*map(from_json, hints.values(), data))
-        return make(**{name: from_json(hints[name], value) for name, value in data.items() if name in hints})
+        return _dataclass_from_json(kind, data, f"{name}." if name else "")
     if isinstance(data, list) and parts:
-        return tuple(map(from_json, parts[:1] * len(data) if parts[-1] is Ellipsis else parts, data))
+        kinds = parts[:1] * len(data) if parts[-1] is Ellipsis or len(parts) == 1 else parts
+        if len(data) != len(kinds):
+            raise ValueError(f"{name} has {len(data)} values, expected {len(kinds)}".strip())
+        pairs = enumerate(zip(kinds, data, strict=True))
+        return tuple(from_json(one, value, f"{name}[{place}]") for place, (one, value) in pairs)
     if isinstance(data, dict) and parts:
-        return {name: from_json(parts[1], value) for name, value in data.items()}
+        return {key: from_json(parts[1], value, f"{name}.{key:.60}".lstrip(".")) for key, value in data.items()}
     return Path(data) if kind is Path else data
+
+
+def _dataclass_from_json(kind: Any, data: Any, prefix: str) -> Any:
+    hints = _get_hints(kind)
+    known = [one for one in fields(kind) if one.init]
+    values = dict(zip((one.name for one in known), data, strict=False)) if isinstance(data, list) else data
+    for one in known:
+        if one.name not in values and one.default is MISSING and one.default_factory is MISSING:
+            raise ValueError(f"{prefix}{one.name} is missing, expected {_json_form(hints[one.name])}")
+    names = [one.name for one in known if one.name in values]
+    return kind(**{name: from_json(hints[name], values[name], f"{prefix}{name}") for name in names})
+
+
+def _json_form(kind: Any) -> str:
+    """Return what JSON must have for a type, in words."""
+    origin = get_origin(kind) or kind
+    if origin in (Union, UnionType):
+        return " or ".join(map(_json_form, get_args(kind)))
+    if origin is Literal:
+        return " or ".join(map(str, get_args(kind)))
+    if origin in (tuple, Sequence, list):
+        return "a list"
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+    return names.get(origin, "a text" if origin is Path else "an object")
 
 
 def _is_kind_of(kind: Any, data: Any) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import click
 
@@ -15,6 +16,7 @@ from captious.options import Argument, Engine, Option, Output, Reading
 
 if TYPE_CHECKING:
     from captious._by_language import LanguageReports
+    from captious.captions import CaptionSet
     from captious.io.storage import Storage
     from captious.render import Result
     from captious.runs import Report
@@ -24,6 +26,7 @@ Keep = Annotated[
     Option("Also write ids that pass, such as 'cider > 0.3'.", metavar="FILTER", panel=Engine.title, rare=True),
 ]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
+TAR = re.compile(r"\.(tar|tgz)(\.gz)?$", re.IGNORECASE)
 USUAL = ("bleu", "rouge", "cider")
 PARTLY = 3
 """Exit code of a command that did its work but for some shards, which it names."""
@@ -42,6 +45,7 @@ def score(
     keep: Keep = None,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
     no_references: Annotated[bool, Option("Do not store references in the run.", rare=True)] = False,
+    no_rows: Annotated[bool, Option("Do not store statistics of items in the run.", rare=True)] = False,
 ) -> None:
     """Score captions: print a table with intervals; with --out, write everything.
 
@@ -49,8 +53,8 @@ def score(
     --out scores.csv writes one file; also .json, .parquet, .html and .tex.
     --metrics all takes every metric that the data allow and that needs no model.
 
-    A pattern or a folder means shards, which are scored into the folder of --out. Run the same command again to resume.
-    If there is a column language, each language is scored by itself. The folder of a run prints its report again.
+    A pattern or a folder means shards: run the same command again to resume. Languages of a column "language" are
+    scored separately. A run prints its report.
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs
@@ -58,18 +62,15 @@ def score(
     Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002
     """
-    from captious._by_language import by_language, evaluate_by_language, names_languages
-    from captious._evaluate import evaluate
-    from captious.io.shards import is_sharded
-    from captious.metrics.registry import parse_all
-    from captious.runs import is_run
+    from captious._evaluate import choose_metrics, evaluate
 
-    parse_all(add or metrics)  # a misspelt name is said before anything is read
-    if not add and is_run(predictions):
+    chosen = choose_metrics(add or metrics)  # a misspelt name is said before anything is read
+    kind = _kind_of_source(predictions, session.output)
+    if kind == "run" and not add:
         _show_run(predictions, session, worst, where, explain)
         return
-    if engine.engine is not None or (is_sharded(predictions) and not _fits_in_memory(predictions, session.output)):
-        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references)
+    if engine.engine is not None or kind == "shards":
+        _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references, no_rows)
         return
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
@@ -85,27 +86,72 @@ def score(
             captions = session.read(predictions)
             if explain is not None:
                 captions.position(explain)  # an unknown id is said before anything is computed
-            sets = by_language(captions) if names_languages(captions) else {}
+            sets = _languages_of(captions)
             if len(sets) > 1:
-                languages = evaluate_by_language(captions, metrics, resampling=session.resampling, progress=step)
+                from captious._by_language import evaluate_by_language
+
+                languages = evaluate_by_language(captions, chosen, resampling=session.resampling, progress=step)
             else:
                 captions = next(iter(sets.values()), captions)
-                report = evaluate(captions, metrics, resampling=session.resampling, progress=step)
-                report = replace(report, store_references=not no_references)
+                report = evaluate(captions, chosen, resampling=session.resampling, progress=step)
+                report = _to_store(report, no_references, no_rows)
                 if explain is not None:
                     report = replace(report, explanations=report.explain(explain))
         if len(sets) > 1:
-            _show_languages(languages, session, worst, where, explain, no_references)
+            _show_languages(languages, session, worst, where, explain, no_references, no_rows)
             return
     session.deliver(report)
     _print_worst(report, worst, where, session.output)
 
 
+def _kind_of_source(predictions: str, output: Output) -> Literal["file", "shards", "run"]:
+    """Return what a source is; a file is known at once, and what only shards and runs need is not even imported."""
+    path = Path(predictions)
+    try:
+        if predictions == "-" or (path.is_file() and not TAR.search(path.name)):
+            return "file"
+    except (OSError, ValueError):  # a name that no file system takes, which the reader of the file reports
+        return "file"
+    from captious.io.shards import is_one_file, is_sharded
+    from captious.runs import is_output
+
+    if is_output(predictions):  # a folder that is not a run, such as a comparison, is refused when it is opened
+        return "run"
+    # A single tar whose scores go into no folder is read as any other file is.
+    in_memory = output.out is None and is_one_file(predictions)
+    return "shards" if is_sharded(predictions) and not in_memory else "file"
+
+
+def _languages_of(captions: CaptionSet) -> Mapping[str, CaptionSet]:
+    """Return the captions of each language, where a column names the languages."""
+    from captious._core.languages import LANGUAGE_COLUMN
+
+    if LANGUAGE_COLUMN not in captions.columns:
+        return {}
+    from captious._by_language import by_language, names_languages
+
+    return by_language(captions) if names_languages(captions) else {}
+
+
+def _to_store(report: Report, no_references: bool, no_rows: bool) -> Report:
+    """Return the report with what a saved run holds besides its items."""
+    from captious.runs.source import MemoryItems
+
+    assert isinstance(report.source, MemoryItems)
+    return replace(report, source=replace(report.source, store_references=not no_references, store_rows=not no_rows))
+
+
 def _show_languages(
-    result: LanguageReports, session: Session, worst: int, where: str | None, explain: str | None, no_references: bool
+    result: LanguageReports,
+    session: Session,
+    worst: int,
+    where: str | None,
+    explain: str | None,
+    no_references: bool,
+    no_rows: bool,
 ) -> None:
     """Print the table of languages, and the explained item and the worst ones of each language after it."""
-    reports = {code: replace(report, store_references=not no_references) for code, report in result.reports.items()}
+    reports = {code: _to_store(report, no_references, no_rows) for code, report in result.reports.items()}
     for code, report in reports.items():
         if explain is not None and explain in report.captions:
             reports[code] = replace(report, explanations=report.explain(explain))
@@ -116,23 +162,16 @@ def _show_languages(
         _print_worst(report, worst, where, session.output)
 
 
-def _fits_in_memory(predictions: str, output: Output) -> bool:
-    """Whether a tar is read as any other file is: a single one, whose scores go into no folder."""
-    from captious.io.shards import is_one_file
-
-    return output.out is None and is_one_file(predictions)
-
-
 def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
     """The report of the run in --out with more metrics, computed on the same captions."""
     from captious._evaluate import add_metrics
-    from captious.runs import is_run, read_run
+    from captious.runs import is_run, open_run
 
     out = session.output.out
     if out is None or not is_run(out):
         raise InputError(f"{out or 'add=...'}: no run to add metrics to; pass out=..., a folder that score wrote")
     with replace(session, output=replace(session.output, out=None)).working() as step:
-        run = read_run(out, images=session.reading.images)
+        run = open_run(out, images=session.reading.images)
         captions = run.captions if is_run(predictions) else session.read(predictions)
         report = add_metrics(run, add, session.resampling, progress=step, captions=captions)
         return report if explain is None else replace(report, explanations=report.explain(explain))
@@ -140,10 +179,10 @@ def _added(predictions: str, session: Session, add: Sequence[str], explain: str 
 
 def _show_run(folder: str, session: Session, worst: int, where: str | None, explain: str | None) -> None:
     """Print the report of a run again."""
-    from captious.runs import read_run
+    from captious.runs import open_run
 
     with session.working():
-        report = read_run(folder, images=session.reading.images)
+        report = open_run(folder, images=session.reading.images)
         if explain is not None:
             report = replace(report, explanations=report.explain(explain))
     session.deliver(report)
@@ -167,6 +206,7 @@ def _score_shards(
     keep: str | None,
     add: Sequence[str],
     no_references: bool,
+    no_rows: bool,
 ) -> None:
     """Score shards into a folder, print the report, and say what was written and which shards failed."""
     from captious.io.storage import Storage
@@ -193,6 +233,7 @@ def _score_shards(
             progress=step,
             add=add or None,
             store_references=not no_references,
+            store_rows=not no_rows,
             overwrite=output.overwrite,
         )
         if explain is not None:

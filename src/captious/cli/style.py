@@ -37,7 +37,7 @@ def fit(
     """
     from captious._core.files import refuse_existing
     from captious.metrics.style.files import save
-    from captious.metrics.style.fitting import clause_warning, fit, style_tokenizer
+    from captious.metrics.style.fitting import warn_of_clauses, fit, choose_style_tokenizer
     from captious.probes.style import stream
     from captious.render import Document
 
@@ -47,7 +47,7 @@ def fit(
     refuse_existing(out, session.output.overwrite)
     with replace(session, output=Output()).working() as step:
         rows = stream(corpora, session.reading, style_column)
-        name = tokenizer or style_tokenizer(session.reading.language or "")
+        name = tokenizer or choose_style_tokenizer(session.reading.language or "")
         model = fit(rows, tokenizer=name, name=out.stem, progress=lambda done: step(f"{done:,} captions"))
         save(model, out)
     ngrams = [len(order.last) for order in model.orders]
@@ -55,7 +55,7 @@ def fit(
     title = f"{int(model.captions.sum()):,} captions in {len(model.styles)} styles; n-grams of orders 1 to 4: {shown}"
     styles = dict(zip(model.styles, model.captions.tolist(), strict=True))
     data = {"file": str(out), "styles": styles, "ngrams": ngrams, "signature": model.signature}
-    warnings = clause_warning(model)
+    warnings = warn_of_clauses(model)
     document = Document(f"{out}: {title}", warnings=warnings, signatures=[model.signature], data=data)
     deliver(document, replace(session.output, out=None))
 
@@ -134,4 +134,4 @@ def correlate(
 def _load(path: Path) -> StyleModel:
     from captious.metrics.style.files import load
 
-    return load(path).contrasting()
+    return load(path).require_contrast()

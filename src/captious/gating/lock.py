@@ -30,6 +30,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse
 from captious.render.tables import dumps
+from captious.runs.pairing import by_item
 from captious.runs.report import Report
 from captious.stats.resampling import Statistic, id_order
 
@@ -109,8 +110,7 @@ def write_lock(
     ``statistics=False`` stores only the values.
     """
     refuse_other_file(path)
-    if report.unit == "shard":
-        raise InputError(f"{report.name}: is a run of shards, whose items a lock file does not hold; name the run")
+    report = by_item(report)
     captions, keys = report.captions, list(report.measurements) if metrics is None else list(metrics)
     order = id_order(captions.ids)
     locked = []

@@ -19,7 +19,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Reading, Resampling, Runtime
-from captious.runs.pairing import on_items, shared_metrics
+from captious.runs.pairing import by_item, on_items, shared_metrics
 from captious.runs.report import Report
 from captious.stats.resampling import id_order
 
@@ -174,8 +174,7 @@ def scored(system: Any, keys: Sequence[str | Metric] | None, scoring: Scoring) -
         return evaluate(
             captions, specs, resampling=scoring.resampling, runtime=scoring.runtime, progress=scoring.progress
         )
-    if report.unit == "shard":
-        raise InputError(f"{report.name}: is a run of shards; expected one of a file, or another run of the shards")
+    report = by_item(report)
     ids = next(iter(report)).ids
     order = [ids[index] for index in id_order(ids)]
     return on_items(report, shared_metrics({report.name: report}, written), order, scoring.resampling)
@@ -245,7 +244,7 @@ def _shown(value: Any) -> str:
 
 
 def _other_version(names: Sequence[str], reports: Sequence[Report]) -> list[str]:
-    versions = [report.run.marker.version if report.run is not None else __version__ for report in reports]
+    versions = [report.source.version for report in reports]
     if versions[0] == versions[1]:
         return []
     return [f"{names[0]} was scored by captious {versions[0]}, {names[1]} by {versions[1]}"]

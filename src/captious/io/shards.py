@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from captious._core.files import MARKER, digest
+from captious._core.files import OWN, digest
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, format_one_line
 from captious.io._braces import expand_braces
@@ -42,37 +42,19 @@ from captious.io.json_layouts import parse_json_row
 from captious.io.read import refuse_unused
 from captious.io.rows import Piece, Row, convert_to_utf8, refuse_unpacked
 from captious.io.storage import MAGIC, Disk, Storage, is_remote, split_address
+from captious.io.storage import Shard as Shard
 from captious.io.tars import KEY, read_tar
 from captious.options import Reading
 
-# Formats of shards by suffix, which ``.gz`` may follow. Text lines are excluded, because they have no ids.
 FORMATS = {ending: name for ending, name in TABLES.items() if name not in (LINES, "xlsx")}
 FORMATS |= {".tar": "tar", ".tgz": "tar"}
+"""Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids."""
 ENDINGS = ", ".join(FORMATS)
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"
 NO_REFERENCES = "no references"
 DAMAGED_GZIP = "damaged gzip"
 HALF = "half a character, removed"
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One file of captions: its address, its size in bytes, and a name for its results."""
-
-    name: str
-    """Unique among the shards of a source, and a valid file name."""
-    address: str
-    size: int
-
-    @property
-    def format(self) -> str | None:
-        """The format according to the suffix of the address.
-
-        >>> Shard("0", "data/0.jsonl.gz", 10).format
-        'jsonl'
-        """
-        return guess_format(self.address)
 
 
 def guess_format(address: str) -> str | None:
@@ -95,7 +77,7 @@ def is_sharded(source: Any) -> bool:
     if is_remote(text) or MAGIC.search(text) or next(expand_braces(text)) != text:
         return True
     files = Disk(text).sizes() if _exists(text, Path.is_dir) else {}
-    return MARKER not in files and any(map(guess_format, files))
+    return files.keys().isdisjoint(OWN) and any(map(guess_format, files))
 
 
 def is_one_file(source: Any) -> bool:
@@ -140,7 +122,7 @@ def expand(source: Any, format: str | None = None) -> tuple[Shard, ...]:
 def _exists(path: str, kind: Callable[[Path], bool]) -> bool:
     try:
         return kind(Path(path))
-    except (OSError, ValueError):  # the name is too long or contains a null byte
+    except (OSError, ValueError):  # too long for a name, or with a null byte
         return False
 
 
@@ -148,7 +130,7 @@ def _find_files(source: str, format: str | None) -> dict[str, int]:
     """Return the files of a path, a pattern or an address, with their sizes."""
     if not is_remote(source):
         source = source.removeprefix("file://")
-    if _exists(source, Path.is_file):  # before expanding: a file name may contain braces and brackets
+    if _exists(source, Path.is_file):  # a name may hold braces and brackets
         return _check_formats({source: Path(source).stat().st_size}, source, format)
     members = list(expand_braces(source))
     files: dict[str, int] = {}
@@ -296,9 +278,9 @@ class ShardContent:
 
     captions: CaptionSet
     faults: Mapping[str, int] = field(default_factory=dict)
-    """Number of omissions by reason."""
+    """How often each reason occurred to leave something out."""
     examples: Mapping[str, str] = field(default_factory=dict)
-    """The first message of each reason."""
+    """The first of each reason in full: file, row or key, what was found."""
 
 
 @dataclass
@@ -346,12 +328,12 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True, 
         return _make_content(_make_empty_set(shard), faults)
     others = None if reading.references is None else _select_references(candidates, reading)
     references = candidates.references if others is None else others.references
-    unmatched = sum(not references.get(key) for key in candidates.candidates) if others or references else 0
-    if unmatched and reading.missing == "skip":
+    alone = sum(not references.get(key) for key in candidates.candidates) if others or references else 0
+    if alone and reading.missing == "skip":
         first = next(key for key in candidates.candidates if not references.get(key))
-        faults.add(NO_REFERENCES, f"{shard.address}: id {first!r} has no references", unmatched)
-        if unmatched == len(candidates.candidates):
-            return _make_content(replace(_make_empty_set(shard), skipped=unmatched), faults)
+        faults.add(NO_REFERENCES, f"{shard.address}: id {first!r} has no references", alone)
+        if alone == len(candidates.candidates):
+            return _make_content(replace(_make_empty_set(shard), skipped=alone), faults)
     return _make_content(join(candidates, others, reading, shard.address), faults)
 
 
@@ -380,7 +362,7 @@ def _gather_candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, fa
         faults.add(_generalize_complaint(complaint.removeprefix(f"{current.where}: ")), complaint)
 
     gathered = gather_candidates(rows, reading, complain, notice)
-    # A row with a caption of the wrong type leaves an id without a caption.
+    # A row whose caption is of the wrong type leaves its id without a caption.
     for key in [key for key, texts in gathered.candidates.items() if not texts]:
         del gathered.candidates[key]
         gathered.references.pop(key, None)
@@ -518,7 +500,7 @@ def _get_version(address: str) -> tuple[int | None, ...]:
         return (Storage.at(folder).size(name),)
     try:
         state = Path(address).stat()
-    except OSError:  # reading the file will report it
+    except OSError:  # whoever reads it says so
         return ()
     return state.st_mtime_ns, state.st_size, state.st_ino
 

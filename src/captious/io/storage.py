@@ -22,12 +22,12 @@ from captious._core.files import refuse_irregular, write_atomically
 from captious.errors import InputError, MissingExtra, format_one_line, require
 
 RETRIES = 3
-# Delay before the first retry; doubled before each further one.
 BACKOFF_SECONDS = 0.5
-# Block size in bytes for copying large objects.
+"""The wait before the first retry; it doubles before each further one."""
 BLOCK = 1 << 23
-# Characters that make a path a glob.
+"""Bytes of a large object that are in memory at a time."""
 MAGIC = re.compile(r"[*?\[]")
+"""A character that makes a path a glob."""
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 T = TypeVar("T")
 
@@ -54,6 +54,27 @@ def split_address(address: str) -> tuple[str, str]:
     if end < 0:
         return address[:start], address[start:]
     return address[: end or 1], address[end + 1 :]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of captions: its address, its bytes, and a name for what is made of it."""
+
+    name: str
+    """Unique among the shards of a source, and safe as the name of a file."""
+    address: str
+    size: int
+
+    @property
+    def format(self) -> str | None:
+        """What the ending of the address says.
+
+        >>> Shard("0", "data/0.jsonl.gz", 10).format
+        'jsonl'
+        """
+        from captious.io.shards import guess_format
+
+        return guess_format(self.address)
 
 
 class Storage(ABC):
@@ -143,8 +164,8 @@ class Disk(Storage):
     def glob(self, pattern: str) -> dict[str, int]:
         """Return the size in bytes of each file that matches a pattern, without hidden files."""
         try:
-            names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, Path.glob finds hidden files
-        except ValueError:  # an invalid file name, with a null byte or a lone surrogate
+            names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, which finds hidden ones
+        except ValueError:  # no name that a file could have: a null byte, half a character
             return {}
         sizes = {name: self.size(name) for name in sorted(set(names))}
         return {name: size for name, size in sizes.items() if size is not None}
@@ -212,7 +233,7 @@ class ObjectStore(Storage):
                 return call(system, path)
             except (FileNotFoundError, NotADirectoryError):
                 raise
-            except Exception as error:  # the libraries of object stores define their own exceptions
+            except Exception as error:  # the libraries of object stores raise kinds of their own
                 if attempt == RETRIES or isinstance(error, (PermissionError, NotImplementedError)):
                     why = format_one_line(error) or type(error).__name__
                     raise InputError(f"{self.get_address(name)}: cannot be {done} ({why})") from None
@@ -222,12 +243,12 @@ class ObjectStore(Storage):
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the size in bytes of each object directly in a folder; objects of unknown size are left out."""
 
-        def list_entries(system: Any, path: str) -> list[dict[str, Any]]:
+        def listed(system: Any, path: str) -> list[dict[str, Any]]:
             system.invalidate_cache(path)
             return list(system.ls(path, detail=True))
 
         try:
-            entries = self._call(folder, "listed", list_entries)
+            entries = self._call(folder, "listed", listed)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         files = {PurePosixPath(name).name: size for name, size in _get_file_sizes(entries).items()}
@@ -237,12 +258,12 @@ class ObjectStore(Storage):
         """Return the size in bytes of each object that matches a pattern."""
         _, root = self._locate()
 
-        def match_entries(system: Any, path: str) -> list[dict[str, Any]]:
+        def matched(system: Any, path: str) -> list[dict[str, Any]]:
             system.invalidate_cache(root)
             return list(system.glob(path, detail=True).values())
 
         try:
-            entries = self._call(pattern, "listed", match_entries)
+            entries = self._call(pattern, "listed", matched)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         files = {name[len(root) :].lstrip("/"): size for name, size in _get_file_sizes(entries).items()}
@@ -267,7 +288,7 @@ class ObjectStore(Storage):
 
     def open_large(self, name: str) -> IO[bytes]:
         """Copy an object to a temporary file, which is deleted when it is closed."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115, closed by the caller
+        file = tempfile.TemporaryFile()  # noqa: SIM115, closed by whoever asked for it
 
         def copy(system: Any, path: str) -> None:
             file.seek(0)

@@ -198,14 +198,14 @@ def _score_block(candidates: list[Any], references: list[Any], weights: list[Any
     """Precision, recall and F1 of pairs of hidden states, weighted by token."""
     torch = require("torch", "clip")
 
-    def padded(rows: list[Any]) -> Any:
+    def pad(rows: list[Any]) -> Any:
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
-    cosines = padded(candidates) @ padded(references).transpose(1, 2)
-    there = [padded([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
+    cosines = pad(candidates) @ pad(references).transpose(1, 2)
+    there = [pad([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
     cosines = cosines.masked_fill(~(there[0][:, :, None] & there[1][:, None, :]), float("-inf"))
     parts = []
-    for axis, inside, heavy in ((2, there[0], padded(weights)), (1, there[1], padded(others))):
+    for axis, inside, heavy in ((2, there[0], pad(weights)), (1, there[1], pad(others))):
         nearest = cosines.amax(axis).masked_fill(~inside, 0.0)
         parts.append(((nearest * heavy).sum(1) / heavy.sum(1)).double().cpu().numpy())
     precision, recall = parts

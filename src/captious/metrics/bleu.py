@@ -83,7 +83,7 @@ class Bleu(NgramMetric, CandidateMetric):
         orders = [Column("n"), Column("matched"), Column("n-grams", key="ngrams"), Column("precision")]
         labels = label_candidates(len(table.candidates))
         return Breakdown(
-            list(self._parts(table, sums)),
+            list(self._list_contributions(table, sums)),
             columns=[Column("n"), Column("matched"), Column("of", key="count")],
             texts=[
                 MarkedText(label, table.words(caption), table.find_shared_runs(caption, self.n))
@@ -95,7 +95,7 @@ class Bleu(NgramMetric, CandidateMetric):
             tables=[Table("orders", "clipped precision", orders, rows)],
         )
 
-    def _parts(self, table: TextTable, sums: Floats) -> Iterator[Contribution]:
+    def _list_contributions(self, table: TextTable, sums: Floats) -> Iterator[Contribution]:
         """The matched n-grams of the one item, and what the constant 1e-15 gives an order without a match."""
         value = float(bleu(sums, self.n))
         for n in range(1, self.n + 1):
@@ -151,11 +151,11 @@ def count_statistics(table: TextTable, closest: Ints, highest_counts: Callable[[
 
 
 def _count_against_references(table: TextTable) -> Floats:
-    def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
+    def find_highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
         rows = grams.matches.rows
         return rows, grams.reference_max.take(grams.group.take(rows))
 
-    return count_statistics(table, find_closest_reference_lengths(table), highest_counts)
+    return count_statistics(table, find_closest_reference_lengths(table), find_highest_counts)
 
 
 def find_closest_reference_lengths(table: TextTable) -> Ints:

@@ -104,7 +104,7 @@ def _measure_together(
     states, parts, sizes = _score_by_chunk(joined, metrics, {}, step, CHUNK, score)
     measurements: list[dict[Metric, Measurement]] = [{} for _ in systems]
     for metric in metrics:
-        scored = Scored.joined(parts.pop(metric), sizes)
+        scored = Scored.join(parts.pop(metric), sizes)
         for captions, candidate, measured in zip(systems, own.T, measurements, strict=True):
             rows = np.asarray(scored.rows).take(candidate, axis=0)
             completed = metric.fill_reasons(captions, replace(scored, rows=rows))
@@ -140,7 +140,7 @@ def measure_shard(
     known, parts, sizes = _score_by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
     measurements = {}
     for metric in by_chunk:
-        measurements[metric] = metric.measurement(captions, known[metric], Scored.joined(parts.pop(metric), sizes))
+        measurements[metric] = metric.measurement(captions, known[metric], Scored.join(parts.pop(metric), sizes))
     for metric in metrics:
         if not metric.by_chunk:
             step(metric.label)

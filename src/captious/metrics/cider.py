@@ -128,7 +128,7 @@ class Cider(CandidateMetric, MeanMetric):
         """N-grams that a candidate shares with a reference, with their weights and what each reference adds."""
         table = self.table(item)
         candidates, references = table.candidates.tolist(), table.references.tolist()
-        parts = [part for n in range(1, ORDERS + 1) for part in self._parts(table, state, n)]
+        parts = [part for n in range(1, ORDERS + 1) for part in self._list_contributions(table, state, n)]
         by_reference = np.sum([np.zeros(len(references)), *(part.details["by_reference"] for part in parts)], axis=0)
         penalties = self._compute_length_penalties(table).mean(axis=0)
         rows = [
@@ -150,7 +150,7 @@ class Cider(CandidateMetric, MeanMetric):
             notes=[f"idf: ln({state.items:,} items / items whose references have the n-gram)"],
         )
 
-    def _parts(self, table: TextTable, state: DocumentFrequency, n: int) -> Iterator[Contribution]:
+    def _list_contributions(self, table: TextTable, state: DocumentFrequency, n: int) -> Iterator[Contribution]:
         """The n-grams of one order that a candidate of the one item shares with a reference."""
         counts, grams, references = table.counts(n), table.ngrams(n), table.references
         idf = np.log(float(max(state.items, 1))) - np.log(np.maximum(1.0, state.frequencies(table, n)))

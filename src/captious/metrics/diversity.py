@@ -353,7 +353,7 @@ class MBleu(NgramMetric, MeanMetric):
 def _count_against_others(table: TextTable) -> Floats:
     """BLEU statistics of each candidate with the other candidates of its item as references."""
 
-    def highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
+    def find_highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
         rows = grams.candidate_rows
         rows = rows[np.lexsort((-grams.count[rows], grams.group[rows]))]
         group, count = grams.group[rows], grams.count[rows]
@@ -364,7 +364,7 @@ def _count_against_others(table: TextTable) -> Floats:
         after = np.append(np.where(first[1:], 0, count[1:]), 0)
         return rows, np.where(first, after, count[head])
 
-    return count_statistics(table, _find_closest_lengths(table), highest_counts)
+    return count_statistics(table, _find_closest_lengths(table), find_highest_counts)
 
 
 def _find_closest_lengths(table: TextTable) -> Ints:

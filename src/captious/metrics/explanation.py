@@ -97,10 +97,10 @@ class MarkedText(NamedTuple):
             pieces = zip(self.words, self.groups, strict=True)
             spans += [_mark_verdict(word, self.verdicts.get(group, "")) for word, group in pieces]
         else:
-            spans += self._runs()
+            spans += self._split_runs()
         return Phrase(tuple(spans))
 
-    def _runs(self) -> Iterator[Span]:
+    def _split_runs(self) -> Iterator[Span]:
         groups = self.groups or [0] * len(self.words)
         for group, members in groupby(zip(groups, self.words, strict=True), key=itemgetter(0)):
             text = " ".join(word for _, word in members)
@@ -198,13 +198,13 @@ class Explanation(Result):
         if breakdown.texts:
             sections.append(Text([text.phrase for text in breakdown.texts]))
         if self.parts:
-            sections.append(self._table())
+            sections.append(self._build_table())
             sections += [replace(graph, replaces="parts") for graph in breakdown.graphs]
         sections += breakdown.tables
-        lines = [self._sum(), breakdown.formula, *breakdown.notes]
+        lines = [self._format_sum(), breakdown.formula, *breakdown.notes]
         return [*sections, Text([line for line in lines if line])]
 
-    def _table(self) -> Table:
+    def _build_table(self) -> Table:
         breakdown, parts = self.breakdown, self.parts
         several = any(part.candidate for part in parts)
         name = Column(breakdown.heading or breakdown.unit, "text", key="name")
@@ -222,7 +222,7 @@ class Explanation(Result):
             columns.append(Column("candidate"))
         return Table("parts", f"What each {breakdown.unit} adds", columns, rows)
 
-    def _sum(self) -> str:
+    def _format_sum(self) -> str:
         """The sum of the parts, with those that add most spelled out."""
         parts = [part.adds for part in self.parts[: len(self.breakdown.parts)] if part.adds]
         if not parts:

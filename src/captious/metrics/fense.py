@@ -87,13 +87,13 @@ class Fense(MeanMetric):
     def score_items(self, captions: CaptionSet, state: Shared[TextEncoder]) -> Scored:
         """Rows: the sum of the candidates' values, and their number."""
         similar = self._sbert.score_items(captions, state)
-        probabilities, cosines, factors = self._parts(captions, state)
+        probabilities, cosines, factors = self._score_parts(captions, state)
         rows = candidate_means(captions, cosines * factors)
         warnings = [line.replace(self._sbert.label, self.label, 1) for line in similar.warnings]
         reasons = {**find_missing_probabilities(probabilities, captions), **similar.reasons}
         return replace(similar, rows=rows, reasons=reasons, warnings=warnings)
 
-    def _parts(self, captions: CaptionSet, state: Shared[TextEncoder]) -> tuple[Floats, Floats, Floats]:
+    def _score_parts(self, captions: CaptionSet, state: Shared[TextEncoder]) -> tuple[Floats, Floats, Floats]:
         """The probability of an error, the similarity and the factor of each candidate."""
         probabilities = get_error_probabilities(self.fluency, captions)
         cosines = compute_reference_cosines(captions, state.value, over="mean")
@@ -102,7 +102,7 @@ class Fense(MeanMetric):
     def break_down(self, item: CaptionSet, state: Shared[TextEncoder]) -> Breakdown:
         """The similarity, and what an error of fluency takes off, for each candidate."""
         parts = []
-        for rank, (error, cosine, factor) in enumerate(np.stack(self._parts(item, state), axis=1).tolist()):
+        for rank, (error, cosine, factor) in enumerate(np.stack(self._score_parts(item, state), axis=1).tolist()):
             share = cosine / len(item.candidates.values)
             parts.append(Contribution("similarity", share, rank, {"value": cosine}))
             if factor < 1:

@@ -36,10 +36,10 @@ class FunctionMetric(MeanMetric):
         for place, (owner, caption) in enumerate(zip(owners, captions.candidates.values, strict=True)):
             if owner not in missing:
                 texts = [caption, list(captions.references[owner])] if self.needs else [caption]
-                values[place] = self._value(captions.ids[owner], *texts)
+                values[place] = self._call_function(captions.ids[owner], *texts)
         return Scored(candidate_means(captions, values))
 
-    def _value(self, id: str, *texts: Any) -> float:
+    def _call_function(self, id: str, *texts: Any) -> float:
         """The value of a candidate, NaN where the function gives None. An error of the function names the id."""
         try:
             value = type(self).function(*texts)

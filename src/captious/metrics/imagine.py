@@ -141,7 +141,7 @@ class Imagine(MeanMetric):
             candidate_means(captions, result.values.mean(axis=1), *result.values.T),
             {**result.faults, **reasons, **find_blank_texts(captions, references=self.against == "references")},
             {"truncated": len(result.truncated), "unpainted": result.unpainted},
-            self._warnings(captions, painter, result),
+            self._list_warnings(captions, painter, result),
         )
 
     def settings(self, state: Shared[Imagination]) -> Mapping[str, str]:
@@ -155,7 +155,7 @@ class Imagine(MeanMetric):
             "precision": encoder.precision,
         }
 
-    def _warnings(self, captions: CaptionSet, painter: Painter, result: PictureSimilarity) -> list[str]:
+    def _list_warnings(self, captions: CaptionSet, painter: Painter, result: PictureSimilarity) -> list[str]:
         """Warnings about truncated texts, failed pictures, and how much the value depends on the seed."""
         warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
         if result.truncated:

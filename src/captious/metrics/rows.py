@@ -32,7 +32,7 @@ class TypeSets:
         return np.stack([sizes, self.tokens], axis=1)
 
     @classmethod
-    def joined(cls, parts: Sequence[TypeSets]) -> TypeSets:
+    def join(cls, parts: Sequence[TypeSets]) -> TypeSets:
         """The rows of several sets, one after the other."""
         types = tuple(chain.from_iterable(part.types for part in parts))
         return cls(types, np.concatenate([part.tokens for part in parts]))
@@ -50,7 +50,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     """The rows of the parts of a set, one after the other."""
     sets = [part for part in parts if isinstance(part, TypeSets)]
     if len(sets) == len(parts):
-        return TypeSets.joined(sets)
+        return TypeSets.join(sets)
     if sets:
         raise InputError("cannot merge rows of numbers and rows of distinct things")
     return np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
@@ -71,7 +71,7 @@ class Scored:
     """What a user may want to know of the computation, such as what it cost."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Scored], sizes: Sequence[int]) -> Scored:
+    def join(cls, parts: Sequence[Scored], sizes: Sequence[int]) -> Scored:
         """The parts of one set, which hold so many items each, as if they had been scored together."""
         if len(parts) == 1:
             return parts[0]

@@ -131,7 +131,7 @@ class Spider(CandidateMetric, MeanMetric):
         """Rows: the value and 1, or zeros for a candidate that does not count."""
         scored = self._cider.score_candidates(captions, state)
         cider = np.asarray(scored.rows)[:, 0]
-        spice, factors, reasons = self._parts(captions)
+        spice, factors, reasons = self._score_parts(captions)
         spider = (cider + spice) / 2 * factors
         value = {"spider": spider, "cider": cider, "spice": spice}[self.value]
         rows = np.stack([value, np.ones(len(value))], axis=1)
@@ -139,7 +139,7 @@ class Spider(CandidateMetric, MeanMetric):
             rows[~_mark_largest(spider, captions)] = 0
         return Scored(rows, reasons, warnings=scored.warnings)
 
-    def _parts(self, captions: CaptionSet) -> tuple[Floats, Floats, Mapping[int, str]]:
+    def _score_parts(self, captions: CaptionSet) -> tuple[Floats, Floats, Mapping[int, str]]:
         """SPICE, and what SPIDEr is multiplied by, for each candidate, and the reasons of items without a value."""
         spice, reasons = self._score_spice(captions)
         if not self.fluency:
@@ -160,7 +160,7 @@ class Spider(CandidateMetric, MeanMetric):
     def break_down(self, item: CaptionSet, state: DocumentFrequency) -> Breakdown:
         """Half of CIDEr-D, half of SPICE, and what an error of fluency takes off, for each candidate that counts."""
         cider = np.asarray(self._cider.score_candidates(item, state).rows)[:, 0]
-        spice, factors, _ = self._parts(item)
+        spice, factors, _ = self._score_parts(item)
         counted = _mark_largest((cider + spice) / 2 * factors, item) if self.best else np.ones(len(cider), dtype=np.bool_)
         parts = []
         for rank in np.flatnonzero(counted).tolist():

@@ -65,18 +65,18 @@ class Guided:
         with torch.no_grad():
             ids = torch.as_tensor(self.guide.tokenize([prompt.text]).ids, device=self.guide.device)
             goal = torch.nn.functional.normalize(self.guide.text_tensor(ids), dim=-1)
-        latent = self._start(draws).requires_grad_()
+        latent = self._draw_start(draws).requires_grad_()
         optimizer = torch.optim.Adam([latent], lr=RATE)
         for _ in range(self.steps):
             optimizer.zero_grad()
-            views = self.guide.image_tensor(self._make_views(self._decoded(latent), draws))
+            views = self.guide.image_tensor(self._make_views(self._decode_latent(latent), draws))
             loss = -(torch.nn.functional.normalize(views, dim=-1) @ goal.T).mean()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
-            return self._decoded(latent)[0].permute(1, 2, 0).float().cpu().numpy()
+            return self._decode_latent(latent)[0].permute(1, 2, 0).float().cpu().numpy()
 
-    def _start(self, draws: torch.Generator) -> torch.Tensor:
+    def _draw_start(self, draws: torch.Generator) -> torch.Tensor:
         """Random codes of a codebook, or normal noise where there is none."""
         import torch
 
@@ -89,7 +89,7 @@ class Guided:
         start: torch.Tensor = codes[chosen.to(device)].T.reshape(1, -1, side, side).contiguous()
         return start
 
-    def _decoded(self, latent: torch.Tensor) -> torch.Tensor:
+    def _decode_latent(self, latent: torch.Tensor) -> torch.Tensor:
         """Pictures from 0 to 1."""
         scaled = latent if hasattr(self.decoder, "quantize") else latent / self.decoder.config.scaling_factor
         pictures: torch.Tensor = (self.decoder.decode(scaled).sample / 2 + 0.5).clamp(0, 1)
@@ -137,9 +137,9 @@ def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> G
         raise InputError(f"painter 'guided:{name}': size is {side}, expected a multiple of {times}")
     steps = options.steps or STEPS
     settings = f"guide={guide.name}#{guide.fingerprint},steps={steps},rate={RATE:g},cutouts={cutouts},size={side}"
-    weights_id = compute_fingerprint({"decoder": decoder}, settings)
-    called = f"guided:{Path(name).name if Path(name).exists() else name}"
-    return Guided(called, weights_id, settings, (side, side, 3), decoder, guide, steps, cutouts)
+    mark = compute_fingerprint({"decoder": decoder}, settings)
+    painter_name = f"guided:{Path(name).name if Path(name).exists() else name}"
+    return Guided(painter_name, mark, settings, (side, side, 3), decoder, guide, steps, cutouts)
 
 
 def _read_decoder_class(library: Any, path: str, offline: bool) -> str:

@@ -103,8 +103,8 @@ def truncate_pair(reference: Ids, candidate: Ids, budget: int) -> tuple[Ids, Ids
     """
     if len(reference) + len(candidate) <= budget:
         return reference, candidate
-    ours, theirs = max(budget - len(reference), budget // 2), max(budget - len(candidate), budget - budget // 2)
-    return reference[:theirs], candidate[:ours]
+    candidate_size, reference_size = max(budget - len(reference), budget // 2), max(budget - len(candidate), budget - budget // 2)
+    return reference[:reference_size], candidate[:candidate_size]
 
 
 def score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
@@ -117,14 +117,14 @@ def score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[F
 
 
 def _score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
-    different, distinct = find_distinct(pairs)
-    contents = [hash_text(f"{len(reference)} {reference}{candidate}") for reference, candidate in different]
+    unique, index_of = find_distinct(pairs)
+    contents = [hash_text(f"{len(reference)} {reference}{candidate}") for reference, candidate in unique]
     store = open_store(FeatureSpace(model.name, model.fingerprint, "pairs", (1,)))
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:
         try:
-            for some, logits, tokens in _score_batches(model, [different[number] for number in missing]):
+            for some, logits, tokens in _score_batches(model, [unique[number] for number in missing]):
                 finite = np.isfinite(logits[:, 0])
                 keys = as_keys(contents[missing[number]] for number in some)
                 store.put(keys[finite], logits[finite], tokens[finite].astype(np.int32))
@@ -133,7 +133,7 @@ def _score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[
         rows, lengths, index = gather(store, contents)
     store.settle()
     values = np.append(rows[:, 0].astype(np.float64), np.nan)[index]
-    return values[distinct], np.append(lengths.astype(np.int64), 0)[index][distinct]
+    return values[index_of], np.append(lengths.astype(np.int64), 0)[index][index_of]
 
 
 def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
@@ -183,8 +183,8 @@ def _load(folder: Path, weights: str, activation: str, limit: int | None, runtim
     pieces, first, separator, vocabulary = _load_tokenizer(folder, limit)
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
-    making = json.dumps([shape, activation, limit, precision, first, separator], sort_keys=True)
-    fingerprint = digest(hash_weights(module), making.encode(), vocabulary)
+    recipe = json.dumps([shape, activation, limit, precision, first, separator], sort_keys=True)
+    fingerprint = digest(hash_weights(module), recipe.encode(), vocabulary)
     module = module.to(device, get_torch_dtype(precision)).eval()
     return BleurtModel(name, fingerprint, precision, limit, first, separator, pieces, module)
 
@@ -205,14 +205,14 @@ def _build_module(folder: Path, config: Mapping[str, Any], activation: str) -> t
         kind, settings = library.BertForSequenceClassification, library.BertConfig
     try:
         with quiet():
-            made = settings(**shape, hidden_act=activation, num_labels=1, pad_token_id=0)
+            settings_object = settings(**shape, hidden_act=activation, num_labels=1, pad_token_id=0)
             with torch.device("meta"):
-                expected = kind(made).state_dict()
+                expected = kind(settings_object).state_dict()
     except Exception as error:  # sizes that do not fit together: the library raises many kinds
         raise InputError(f"{folder / 'config.json'}: is not the shape of a BLEURT ({format_one_line(error)})") from None
     refuse_different(state, expected, f"{files[0]}: is not a BLEURT of the shape that config.json says")
     with quiet():  # without drawing random numbers for half a billion weights first
-        module = kind.from_pretrained(None, config=made, state_dict=state).float()
+        module = kind.from_pretrained(None, config=settings_object, state_dict=state).float()
     return module, shape
 
 

@@ -124,7 +124,7 @@ class DecodingProcess:
         self.shared = SharedMemory()
         self.crashed = self._greeted = False
         try:
-            self.child = self._start()
+            self.child = self._start_child()
         except BaseException:
             self.shared.close()
             raise
@@ -160,14 +160,14 @@ class DecodingProcess:
         except GONE:
             # Whether a content is wanted is asked once; asked again, it would be taken for that of another file.
             return self._decode_each(paths, keys, [partial(_return_answer, answer) for answer in answers], keep)
-        return self.shared.kept(images, keep)
+        return self.shared.copy_out(images, keep)
 
     def _decode_each(
         self, paths: Sequence[ImageSource], keys: Sequence[bytes | None], asks: Sequence[Wanted], keep: Keep
     ) -> list[DecodedImage]:
         """Go on after a crash with a new process: a single image is given up, of several each is tried alone."""
         self.child.close()
-        self.child, self.crashed, self._greeted = self._start(), True, False
+        self.child, self.crashed, self._greeted = self._start_child(), True, False
         if len(paths) == 1:
             return [DecodedImage(keys[0], None, f"{paths[0]}: brought its decoder down")]
         return [self([path], ask, keep)[0] for path, ask in zip(paths, asks, strict=True)]
@@ -177,7 +177,7 @@ class DecodingProcess:
         self.child.close()
         self.shared.close()
 
-    def _start(self) -> Child:
+    def _start_child(self) -> Child:
         child = Child(serve, dict.fromkeys(THREADS, "1"), self.shared.descriptors)
         child.pipes.send((*self.setup, self.shared.descriptors))
         return child
@@ -199,27 +199,27 @@ class SharedMemory:
         views = [mmap.mmap(descriptor, SHARED_BYTES) for descriptor in self.descriptors]
         self._bytes = np.frombuffer(views[0], np.uint8) if views else np.empty(0, np.uint8)
 
-    def shared(self, images: Sequence[DecodedImage]) -> list[DecodedImage]:
+    def move_in(self, images: Sequence[DecodedImage]) -> list[DecodedImage]:
         """The same images; the pixels of whole ones are in this memory, as many as it holds."""
-        shown, used = list(images), 0
+        moved, used = list(images), 0
         for index, image in enumerate(images):
             if isinstance(image.pixels, WholeImage) and used + image.pixels.block.nbytes <= self._bytes.nbytes:
                 start, used = used, used + image.pixels.block.nbytes
                 self._bytes[start:used] = image.pixels.block
-                shown[index] = image._replace(pixels=image.pixels._replace(block=_ELSEWHERE, start=start))
-        return shown
+                moved[index] = image._replace(pixels=image.pixels._replace(block=_ELSEWHERE, start=start))
+        return moved
 
-    def kept(self, images: Sequence[DecodedImage], keep: Keep) -> list[DecodedImage]:
+    def copy_out(self, images: Sequence[DecodedImage], keep: Keep) -> list[DecodedImage]:
         """The same images with copies of the pixels of whole ones; of those that are in this memory, one for all."""
         whole = [image.pixels for image in images if isinstance(image.pixels, WholeImage)]
         used = max((one.start + 3 * one.width * one.height for one in whole if one.block.size == 0), default=0)
         block = keep(self._bytes[:used]) if used else _ELSEWHERE
 
-        def copied(one: WholeImage) -> WholeImage:
+        def copy_pixels(one: WholeImage) -> WholeImage:
             return one._replace(block=keep(one.block) if one.block.size else block)
 
         return [
-            image._replace(pixels=copied(image.pixels)) if isinstance(image.pixels, WholeImage) else image
+            image._replace(pixels=copy_pixels(image.pixels)) if isinstance(image.pixels, WholeImage) else image
             for image in images
         ]
 
@@ -254,7 +254,7 @@ def serve(parent: Pipes) -> None:
             else DecodedImage(file.key, None, None)
             for file, answer in zip(files, answers, strict=True)
         ]
-        parent.send(memory.shared(images))
+        parent.send(memory.move_in(images))
 
 
 class DecoderPool:
@@ -319,27 +319,27 @@ def open_decoder(
     """
     preparation = preparation or getattr(encoder, "preparation", None)
 
-    def here(path: ImageSource, wanted: Wanted) -> DecodedImage:
+    def decode_here(path: ImageSource, wanted: Wanted) -> DecodedImage:
         image = decode(path, preparation or encoder, wanted, upright, keep_jpeg)
         if isinstance(image.pixels, WholeImage):
             return image._replace(pixels=image.pixels._replace(block=keep(image.pixels.block)))
         return image
 
     if threads < MANY_THREADS or preparation is None:
-        yield lambda paths, wanted: [here(path, wanted) for path in paths]
+        yield lambda paths, wanted: [decode_here(path, wanted) for path in paths]
         return
     processes = DECODERS.take(threads, preparation, upright, keep_jpeg)
     idle: SimpleQueue[DecodingProcess] = SimpleQueue()
     for process in processes:
         idle.put(process)
 
-    def through(paths: Sequence[ImageSource], wanted: Wanted) -> list[DecodedImage]:
+    def decode_in_process(paths: Sequence[ImageSource], wanted: Wanted) -> list[DecodedImage]:
         images, sent, approved = {}, [], set()
         for index, path in enumerate(paths):
             if isinstance(path, ImageData):
                 content = path.value
                 if not isinstance(content, bytes):  # decoded already, and large to send
-                    images[index] = here(path, wanted)
+                    images[index] = decode_here(path, wanted)
                     continue
                 key = hash_content(content)
                 if not wanted(key):
@@ -362,12 +362,12 @@ def open_decoder(
         finally:
             idle.put(process)
         if not remote:
-            decoded = [here(path, ask) for _, path in sent]
+            decoded = [decode_here(path, ask) for _, path in sent]
         images |= {index: image for (index, _), image in zip(sent, decoded, strict=True)}
         return [images[index] for index in range(len(paths))]
 
     try:
-        yield through
+        yield decode_in_process
     except BaseException:
         _close(processes)
         raise

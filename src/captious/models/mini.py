@@ -244,33 +244,33 @@ class NumpyClip:
         return _Tower.read(self.arrays, "text_model.", self.config["text_config"])
 
     def _encode_images(self, pixels: Pixels) -> Features:
-        own, size = self.arrays, self.config["vision_config"]["patch_size"]
+        arrays, size = self.arrays, self.config["vision_config"]["patch_size"]
         mean, std = (np.array(three, np.float32) for three in (self.preparation.mean, self.preparation.std))
         values = (pixels.astype(np.float32) / np.float32(255) - mean) / std
         n, height, width, _ = values.shape
         patches = values.reshape(n, height // size, size, width // size, size, 3).transpose(0, 1, 3, 5, 2, 4)
-        kernel = own["vision_model.embeddings.patch_embedding.weight"]
+        kernel = arrays["vision_model.embeddings.patch_embedding.weight"]
         embedded = patches.reshape(n, -1, kernel[0].size) @ kernel.reshape(len(kernel), -1).T
-        first = np.broadcast_to(own["vision_model.embeddings.class_embedding"], (n, 1, len(kernel)))
+        first = np.broadcast_to(arrays["vision_model.embeddings.class_embedding"], (n, 1, len(kernel)))
         states = np.concatenate([first, embedded], axis=1)
-        states = states + own["vision_model.embeddings.position_embedding.weight"]
+        states = states + arrays["vision_model.embeddings.position_embedding.weight"]
         tower = self._vision
-        states = _normalize(states, *_get_pair(own, "vision_model.pre_layrnorm"), tower.epsilon)
-        pooled = _normalize(tower.run(states, None)[:, 0], *_get_pair(own, "vision_model.post_layernorm"), tower.epsilon)
-        return _multiply(pooled, own["visual_projection.weight"].T)
+        states = _normalize(states, *_get_pair(arrays, "vision_model.pre_layrnorm"), tower.epsilon)
+        pooled = _normalize(tower.run(states, None)[:, 0], *_get_pair(arrays, "vision_model.post_layernorm"), tower.epsilon)
+        return _multiply(pooled, arrays["visual_projection.weight"].T)
 
     def _encode_texts(self, ids: Ints) -> Features:
-        own, end = self.arrays, self.config["text_config"]["eos_token_id"]
+        arrays, end = self.arrays, self.config["text_config"]["eos_token_id"]
         # As transformers has it: configurations from before its correction all say 2, which means the highest id.
         ends = (ids if end == 2 else ids == end).argmax(axis=1)
         ids = ids[:, : int(ends.max(initial=0)) + 1]
-        states = own[f"{_TEXT}token_embedding.weight"][ids]
-        states = states + own[f"{_TEXT}position_embedding.weight"][: ids.shape[1]]
+        states = arrays[f"{_TEXT}token_embedding.weight"][ids]
+        states = states + arrays[f"{_TEXT}position_embedding.weight"][: ids.shape[1]]
         tower = self._text
         later = np.triu(np.full((ids.shape[1],) * 2, -np.inf, np.float32), 1)
         last = tower.run(states, later)[np.arange(len(ids)), ends]
-        pooled = _normalize(last, *_get_pair(own, "text_model.final_layer_norm"), tower.epsilon)
-        return _multiply(pooled, own["text_projection.weight"].T)
+        pooled = _normalize(last, *_get_pair(arrays, "text_model.final_layer_norm"), tower.epsilon)
+        return _multiply(pooled, arrays["text_projection.weight"].T)
 
 
 def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:

@@ -159,21 +159,21 @@ def encode_image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted:
     backoff, on_device = OomBackoff(runtime.log), make_gpu_preparation(encoder, runtime.decode)
     begin = make_image_start(encoder, on_device)
 
-    def groups() -> Generator[tuple[list[DecodedImage], list[Any]], None, None]:
+    def decode_groups() -> Generator[tuple[list[DecodedImage], list[Any]], None, None]:
         """Images and what there is to encode of them."""
         with closing(_decode_ahead(encoder, paths, wanted, on_device)) as images:
             for group in _group_images(images, lambda: min(runtime.batch, backoff.largest)):
                 pixels = [image.pixels for image in group if image.pixels is not None]
                 yield [image if image.pixels is None else image._replace(pixels=SENT) for image in group], pixels
 
-    def begun() -> Iterator[tuple[list[DecodedImage], Fetch]]:
-        with closing(groups()) as read:
+    def begin_batches() -> Iterator[tuple[list[DecodedImage], Fetch]]:
+        with closing(decode_groups()) as read:
             decode = on_device.decode_group if on_device and runtime.decode == "fast" else None
             for images, pixels in map_ahead(decode, read, 1, 1) if decode else read:
                 yield images, backoff.start(begin, pixels) if pixels else lambda: _make_empty(encoder)
 
     done = 0
-    for images, fetch in _delay_items(begun(), IN_FLIGHT if is_on_gpu(encoder) else 0):
+    for images, fetch in _delay_items(begin_batches(), IN_FLIGHT if is_on_gpu(encoder) else 0):
         yield ImageBatch(list(range(done, done + len(images))), images, fetch())
         done += len(images)
         runtime.progress("images", done, len(paths))
@@ -215,13 +215,13 @@ def encode_text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[
     backoff, begin = OomBackoff(runtime.log), make_text_start(encoder)
     groups = list(_group_by_length(texts, runtime.batch, encoder.limit))
 
-    def begun() -> Iterator[tuple[list[int], Fetch, Ints]]:
+    def begin_batches() -> Iterator[tuple[list[int], Fetch, Ints]]:
         tokenized = map_ahead(lambda indices: encoder.tokenize([texts[index] for index in indices]), groups, 1, 2)
         for indices, tokens in zip(groups, tokenized, strict=True):
             yield indices, backoff.start(begin, tokens.ids), tokens.lengths
 
     done = 0
-    for indices, fetch, lengths in _delay_items(begun(), IN_FLIGHT if is_on_gpu(encoder) else 0):
+    for indices, fetch, lengths in _delay_items(begin_batches(), IN_FLIGHT if is_on_gpu(encoder) else 0):
         yield TextBatch(indices, fetch(), lengths)
         done += len(indices)
         runtime.progress("texts", done, len(texts))

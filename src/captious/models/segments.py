@@ -82,7 +82,7 @@ class Segment:
             return False
         return self.is_intact(self.rows[at : at + 1], np.array([at]))
 
-    def indices(self, keys: Keys) -> Ints:
+    def find_rows(self, keys: Keys) -> Ints:
         """The row of each key, −1 for those that are not here."""
         at = np.searchsorted(self.high, keys[:, 0])
         at[at == len(self.keys)] = 0

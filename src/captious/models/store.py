@@ -70,18 +70,18 @@ class Store:
         self._writable = True
         memory = [segment for segment in self.segments if segment.path is None]
         mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
-        listed = self._listed()
+        listed = self._list_segments()
         for _ in range(10):
             before = listed
             try:
                 segments = [mapped.get(path) or self._map(path) for path in listed]
             except FileNotFoundError:  # merged or pruned between listing and opening
-                listed = self._listed()
+                listed = self._list_segments()
                 continue
             self.segments = memory + [segment for segment in segments if segment is not None]
             mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
             # A merge while the folder was read can hide both the sources and what came of them: read it again.
-            listed = self._listed()
+            listed = self._list_segments()
             if listed == before:
                 return
 
@@ -92,7 +92,7 @@ class Store:
         stored = np.zeros(len(keys), bool)
         left = np.arange(len(keys))
         for segment in list(self.segments):
-            at = segment.indices(keys[left])
+            at = segment.find_rows(keys[left])
             here = at >= 0
             if here.any() and self._copy(segment, at[here], left[here], rows, lengths):
                 stored[left[here]] = True
@@ -136,17 +136,17 @@ class Store:
                     self.refresh()
                 shrink(self.root, get_size_limit())
             except OSError as error:
-                self._go_without(error)
+                self._disable(error)
         memory = np.cumsum([0 if s.path else s.rows.nbytes for s in self.segments])
         self.segments = [s for s, size in zip(self.segments, memory, strict=True) if s.path or size <= MEMORY_BYTES]
 
-    def _listed(self) -> list[Path]:
+    def _list_segments(self) -> list[Path]:
         if self.folder is None or not self.folder.is_dir():
             return []
         try:
             return sorted((path for path in self.folder.iterdir() if path.suffix == SUFFIX), reverse=True)
         except OSError as error:
-            self._go_without(error)
+            self._disable(error)
             return []
 
     def _map(self, path: Path) -> Segment | None:
@@ -164,17 +164,17 @@ class Store:
             return read_segment(write_segment(self.folder, self.space, segment), self.space)
         except FileNotFoundError as error:
             if not self.root.is_dir():  # it cannot even be made
-                self._go_without(error)
+                self._disable(error)
             return segment  # else pruned by another process at once: the rows are still in memory
         except (OSError, DamagedSegment) as error:
-            self._go_without(error)
+            self._disable(error)
             return segment
 
     def _copy(self, segment: Segment, at: Ints, to: Ints, rows: Rows, lengths: Ints32) -> bool:
         """Read rows of a segment, by several threads where they are many; False where they are damaged."""
         step = max(1, CHUNK_BYTES // max(1, prod(self.space.shape) * rows.itemsize))
 
-        def copy(start: int) -> bool:
+        def copy_chunk(start: int) -> bool:
             indices = at[start : start + step]
             rows[to[start : start + step]] = part = segment.rows[indices]
             return segment.is_intact(part, indices)
@@ -182,9 +182,9 @@ class Store:
         starts = range(0, len(at), step)
         if len(starts) > 1:
             with ThreadPoolExecutor(4) as pool:
-                intact = all(pool.map(copy, starts))
+                intact = all(pool.map(copy_chunk, starts))
         else:
-            intact = all(map(copy, starts))
+            intact = all(map(copy_chunk, starts))
         if intact:
             lengths[to] = segment.lengths[at]
             self._touch(segment)
@@ -205,7 +205,7 @@ class Store:
         self.damaged[path] = why
         self.log(f"feature cache: {path.name} {why}; it is skipped (captious cache show lists it)")
 
-    def _go_without(self, error: Exception) -> None:
+    def _disable(self, error: Exception) -> None:
         self._writable = False
         reason = (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split())
         self.log(f"feature cache: {self.folder} cannot be used ({reason}); going on without it")

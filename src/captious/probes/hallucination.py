@@ -24,7 +24,8 @@ from captious.options import Missing, Resampling
 from captious.probes.probe import Probe
 from captious.render import Cell, Chart, Column, Document, Section, Series, Table
 from captious.render.document import Value as Shown
-from captious.runs.report import Report, explorer
+from captious.runs.report import Report
+from captious.runs.report_sections import explorer
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.resampling import Statistic
 from captious.stats.shares import shares

@@ -13,7 +13,7 @@ from captious.errors import InputError
 from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.metrics.style.model import StyleModel
-from captious.metrics.style.onlystyle import ModelNgrams, own_scores
+from captious.metrics.style.onlystyle import ModelNgrams, score_own_styles
 from captious.render import Column, Document, Result, Section, Table
 from captious.render.document import Value
 from captious.stats.correlation import pearson, spearman
@@ -116,7 +116,7 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
     for row in read_rows(source):
         _check(row)
         style, caption, rank = str(row.fields["style"]), str(row.fields["caption"]), _rank(row)
-        model.style_number(style, row.where)
+        model.find_style(style, row.where)
         key = (style, "" if row.fields.get("set") is None else str(row.fields["set"]))
         ranks = rankings.setdefault(key, {}).setdefault(str(row.fields.get("rater", "")), {})
         if caption in ranks:
@@ -165,7 +165,7 @@ def _ranked_set(model: StyleModel, source: str, style: str, name: str, raters: d
             raise InputError(f"{source}: rater {rater!r} gives {missing[0]!r} no rank for {where}, others do")
     votes = Counter(tuple(ranks[caption] for caption in captions) for ranks in raters.values())
     ranking, _ = votes.most_common(1)[0]
-    scores = own_scores(ModelNgrams.of(model, captions), np.full(len(captions), model.style_number(style)))
+    scores = score_own_styles(ModelNgrams.of(model, captions), np.full(len(captions), model.find_style(style)))
     people = np.array(ranking)
     correlations = pearson(people, scores), spearman(people, scores)
     return RankedSet(name, captions, ranking, tuple(raters), tuple(scores.tolist()), *correlations)

@@ -18,17 +18,17 @@ from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
-from captious.metrics.style.fitting import bare, counted, fingerprint_of, model_of, sorted_table, style_heads
+from captious.metrics.style.fitting import strip_version, count_block, hash_captions, build_model, build_sorted_table, find_style_heads
 from captious.metrics.style.model import ORDERS, StyleModel
 from captious.metrics.style.onlystyle import (
     LITERAL,
     ModelNgrams,
     OnlyReading,
     StyledNgrams,
-    added,
-    columns,
-    own_scores,
-    runs,
+    sum_by_key,
+    iterate_styles,
+    score_own_styles,
+    expand_runs,
 )
 from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Result, Table
@@ -146,19 +146,19 @@ class StyledCaptions:
             raise InputError(f"{corpus.name}: contains one style ({names[0]!r}), expected at least two to distinguish")
         if model is not None:
             for style in names:
-                model.style_number(style, corpus.name)
+                model.find_style(style, corpus.name)
         numbers = {style: index for index, style in enumerate(names if model is None else model.styles)}
         styles = np.array([numbers[style] for style in corpus.styles], dtype=np.int64)
         order = np.argsort(styles, kind="stable")
-        table = sorted_table([corpus.texts[i] for i in order.tolist()], model.tokenizer if model else "plain")
+        table = build_sorted_table([corpus.texts[i] for i in order.tolist()], model.tokenizer if model else "plain")
         if model is None:
-            fingerprint = fingerprint_of(zip(corpus.styles, corpus.texts, strict=True))
-            model = model_of(table, styles[order], names, fingerprint, corpus.name)
+            fingerprint = hash_captions(zip(corpus.styles, corpus.texts, strict=True))
+            model = build_model(table, styles[order], names, fingerprint, corpus.name)
         tested = np.ones(len(order), dtype=np.bool_)
         if 0 < sample < len(order):
             tested[:] = False
             tested[np.random.default_rng(resampling.seed).choice(len(order), sample, replace=False)] = True
-        return cls(corpus, order, styles[order], ModelNgrams(model.contrasting(), table), tested)
+        return cls(corpus, order, styles[order], ModelNgrams(model.require_contrast(), table), tested)
 
     @property
     def model(self) -> StyleModel:
@@ -183,18 +183,18 @@ class StyledCaptions:
         """The share of captions of four words or more whose 4-grams all occur in the model under their style."""
         rows = self.ngrams.orders[-1]
         caption = rows.grams.caption
-        unseen = ~self.model.occurs(rows.n, rows.located[rows.grams.gram], self.style[caption])
+        unseen = ~self.model.has_ngrams(rows.n, rows.located[rows.grams.gram], self.style[caption])
         longer = np.bincount(caption, minlength=len(self.style)) > 0
-        return float((added(caption, unseen, len(self.style))[longer] == 0).mean()) if longer.any() else 0.0
+        return float((sum_by_key(caption, unseen, len(self.style))[longer] == 0).mean()) if longer.any() else 0.0
 
     def retrieval(self, reading: OnlyReading = LITERAL, progress: Progress | None = None) -> StyleRanks:
         """OnlyStyle of every caption under test under every style."""
         style, ngrams, model = self.style[self.tested], self.ngrams, self.model
         if not self.tested.all():
             ngrams = ModelNgrams.of(model, [self.corpus.texts[index] for index in self.order[self.tested].tolist()])
-        own = own_scores(ngrams, style, reading)
+        own = score_own_styles(ngrams, style, reading)
         below = np.zeros(len(own), dtype=np.int64)
-        for number, column in enumerate(columns(ngrams, reading), start=1):
+        for number, column in enumerate(iterate_styles(ngrams, reading), start=1):
             below += column < own - TIE
             if progress:
                 progress(f"OnlyStyle: {number} of {len(model.styles)} styles")
@@ -244,15 +244,15 @@ class _Order(NamedTuple):
 def _order(rows: StyledNgrams, style: Ints, captions: int) -> _Order:
     grams = rows.grams
     styles = style[grams.caption]
-    heads = style_heads(grams, styles)
+    heads = find_style_heads(grams, styles)
     return _Order(
         rows,
         styles[heads],
         grams.gram[heads],
         np.append(heads, len(styles)),
         np.searchsorted(grams.gram[heads], np.arange(grams.size + 1)),
-        added(grams.caption, rows.located[grams.gram] >= 0, captions).astype(np.int64),
-        added(grams.caption, np.square(rows.base[grams.gram]), captions),
+        sum_by_key(grams.caption, rows.located[grams.gram] >= 0, captions).astype(np.int64),
+        sum_by_key(grams.caption, np.square(rows.base[grams.gram]), captions),
     )
 
 
@@ -293,22 +293,22 @@ def _dots(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int)
     matters[in_style] = True
     matters[order.gram[order.style == number]] = True
     chosen = np.flatnonzero(matters)
-    at, _ = runs(rows.first, chosen)
+    at, _ = expand_runs(rows.first, chosen)
     gram, caption = rows.grams.gram[at], rows.grams.caption[at]
-    squares = added(caption, np.square(weights[gram]), captions)
+    squares = sum_by_key(caption, np.square(weights[gram]), captions)
     # A caption without n-grams outside of the chosen ones must not inherit the rounding of a difference.
-    inside = added(caption, rows.located[gram] >= 0, captions)
-    outside = order.shared - added(caption, np.square(rows.base[gram]), captions)
+    inside = sum_by_key(caption, rows.located[gram] >= 0, captions)
+    outside = order.shared - sum_by_key(caption, np.square(rows.base[gram]), captions)
     lengths = np.sqrt(squares + np.where(order.in_model > inside, outside, 0.0))
     units = weights[gram] * np.divide(1.0, lengths, np.zeros_like(lengths), where=lengths > 0)[caption]
-    entry, entries = runs(order.first, chosen)
+    entry, entries = expand_runs(order.first, chosen)
     size = order.heads[entry + 1] - order.heads[entry]
     sums = _summed(units, size)
     own = np.flatnonzero((caption >= start) & (caption < end))
     index = np.repeat(np.arange(len(chosen)), _summed(size, entries))[own]
-    reached, fanout = runs(np.concatenate(([0], np.cumsum(entries))), index)
+    reached, fanout = expand_runs(np.concatenate(([0], np.cumsum(entries))), index)
     key = np.repeat(caption[own] - start, fanout).astype(np.int64) * styles + order.style[entry[reached]]
-    dots = added(key, np.repeat(units[own], fanout) * sums[reached], (end - start) * styles)
+    dots = sum_by_key(key, np.repeat(units[own], fanout) * sums[reached], (end - start) * styles)
     return dots.reshape(end - start, styles), lengths[start:end]
 
 
@@ -351,7 +351,7 @@ class StyleCheck(Result):
         corpus, model = self.captions.corpus, self.captions.model
         if self.folds:
             return "held out"
-        if fingerprint_of(zip(corpus.styles, corpus.texts, strict=True)) == model.fingerprint:
+        if hash_captions(zip(corpus.styles, corpus.texts, strict=True)) == model.fingerprint:
             return "in-sample"
         return "partly in-sample" if self.captions.known > MOSTLY else "held out"
 
@@ -465,8 +465,8 @@ def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
 
 def _fold(captions: StyledCaptions, inside: Bools) -> StyledCaptions:
     """The captions of a fold under test, with a model of the others."""
-    corpus, tokenizer = captions.corpus, bare(captions.model.tokenizer)
+    corpus, tokenizer = captions.corpus, strip_version(captions.model.tokenizer)
     rows = zip(corpus.styles, corpus.texts, inside.tolist(), strict=True)
-    model = counted([(style, text) for style, text, tested in rows if not tested], tokenizer, corpus.name)
+    model = count_block([(style, text) for style, text, tested in rows if not tested], tokenizer, corpus.name)
     part = StyledCaptions.of(model, corpus)
     return replace(part, tested=captions.tested & inside[part.order])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import MARKER, refuse_existing, refuse_occupied, whole_folder, write_atomically
+from captious._core.files import OUTPUT, refuse_existing, refuse_occupied, whole_folder, write_atomically
 from captious._core.types import Floats
 from captious.errors import InputError, format_suggestion, require
 
@@ -391,7 +391,7 @@ class Result(ABC):
     A dataclass that inherits from it is declared with ``repr=False`` and defines a ``__repr__`` of one line.
     """
 
-    json_file: ClassVar[str] = MARKER
+    json_file: ClassVar[str] = OUTPUT
     """The file of a saved folder that has the data of the document."""
 
     @abstractmethod
@@ -442,13 +442,14 @@ class Result(ABC):
         print_document(self.document(), console, signatures=signatures)
 
     def save(self, path: str | Path, overwrite: bool = False, *, percent: bool = False) -> None:
-        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and ``captious-run.json``.
+        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and the data as JSON.
 
         A path that ends in ``.csv``, ``.json``, ``.parquet``, ``.html``, ``.tex`` or ``.txt`` is one file: the page,
         the text, or the first table. ``percent`` shows scores × 100 where people read them.
         """
-        refuse_output(path, overwrite)
+        _refuse_kind(path)
         if is_file(path):
+            refuse_existing(path, overwrite)
             with write_atomically(path) as draft:
                 suffix = Path(path).suffix.lower()
                 shown = self.in_percent() if percent and suffix != ".json" else self.document()
@@ -541,6 +542,11 @@ def is_file(path: str | Path) -> bool:
 
 def refuse_output(path: str | Path, overwrite: bool = False) -> None:
     """Say at once, before any work, that an output already exists, or that nothing of its kind is written."""
+    _refuse_kind(path)
+    (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
+
+
+def _refuse_kind(path: str | Path) -> None:
     if Path(path).suffix.lower() in PICTURES and not Path(path).is_dir():
         raise InputError(
             f"{path}: pictures are not written; expected a folder, whose page has the charts, or a file that ends in "
@@ -548,7 +554,6 @@ def refuse_output(path: str | Path, overwrite: bool = False) -> None:
         )
     if Path(path).suffix.lower() in OTHER_FILES and not Path(path).is_dir():
         raise InputError(f"{path}: expected a folder, or a file that ends in {', '.join(FILES)}")
-    (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
 
 
 def _write_one(document: Document, path: Path, suffix: str) -> None:

@@ -4,5 +4,3 @@ from captious.rewarding.drift import read_drift as read_drift
 from captious.rewarding.functions import Reward as Reward
 from captious.rewarding.functions import Rewards as Rewards
 from captious.rewarding.functions import rewards as rewards
-from captious.rewarding.weighted import WeightedReward as WeightedReward
-from captious.rewarding.weighted import reward as reward

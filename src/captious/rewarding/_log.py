@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._core.files import MARKER, is_draft
+from captious._core.files import RUN, is_draft
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -27,10 +27,10 @@ from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse
 from captious.rewarding._scaling import Scaling
 from captious.rewarding._signs import StepCheck
-from captious.runs import Run, open_run
+from captious.runs import Run
 from captious.runs.marker import Marker, MetricFacts
-from captious.runs.report import part_summary
-from captious.runs.tables import items_table, rows_table, without_machine_paths
+from captious.runs.summary import part_summary
+from captious.runs.tables import items_table, rows_table, types_of, without_machine_paths
 
 KEY = "rewards"
 """The entry of the marker that makes a run a reward run."""
@@ -117,7 +117,7 @@ class RewardLog:
             raise InputError(f"{folder}: is an address, expected a folder of this machine")
         # Listed before the marker is looked for: ranks begin together, and each writes the marker before anything else.
         occupied = path.exists() and (not path.is_dir() or any(not is_draft(one.name) for one in path.iterdir()))
-        if (path / MARKER).exists():
+        if (path / RUN).exists():
             log = open_log(path)
             if log.plan != plan:
                 raise InputError(
@@ -138,7 +138,7 @@ class RewardLog:
         captions, name = without_machine_paths(captions), f"step-{step:07d}-{rank}"
         summary = part_summary(name, self.run, captions, measurements)
         items = items_table(captions, measurements, self.run.metrics)
-        self.run.write_part(summary, items, {}, rows_table(measurements))
+        self.run.write_part(summary, items, types_of(measurements), rows_table(measurements))
         log = self.refreshed()
         log.run.write_marker()
         return log
@@ -237,10 +237,10 @@ class RewardLog:
 
 def open_log(folder: str | Path) -> RewardLog:
     """The log of a folder that ``captious.rewards`` wrote."""
-    run = open_run(folder)
+    run = Run.at(folder)
     if not is_reward_run(folder):
         raise InputError(f"{folder}: is not of a reward run, expected one that captious.rewards wrote")
-    plan = LogPlan.of_record(run.marker.reading[KEY], run.storage.get_address(MARKER))
+    plan = LogPlan.of_record(run.marker.reading[KEY], run.storage.get_address(RUN))
     missing = [key for key in (*plan.rewards, *plan.held_out) if key not in run.metrics]
     if missing:
         raise InputError(f"{folder}: {missing[0]} is not among its metrics, expected what captious.rewards wrote")
@@ -249,12 +249,12 @@ def open_log(folder: str | Path) -> RewardLog:
 
 def is_reward_run(folder: str | Path) -> bool:
     """Whether a folder is one that ``captious.rewards`` wrote; nothing else is checked."""
-    path = Path(folder) / MARKER
+    path = Path(folder) / RUN
     if is_remote(str(folder)) or not path.is_file():
         return False
     try:
         record = json.loads(path.read_bytes())
-        return KEY in record["read"]
+        return KEY in record["reading"]
     except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return False
 

@@ -24,7 +24,7 @@ from captious.rewarding._panel import Panel, ScoredBatch
 from captious.rewarding._rollouts import Rollouts
 from captious.rewarding._scaling import Scaling
 from captious.rewarding._signs import DriftVerdict, StepCheck, judge_last
-from captious.runs.tracking import PREFIX
+from captious.runs.report import PREFIX
 
 Generate = Callable[[list[str]], Iterable[Any]]
 WORDS = "words"

@@ -9,9 +9,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from captious._core.arguments import accept_positions
 from captious._core.specs import split_specs
+from captious._core.types import Floats
 from captious._evaluate import Specs, metric_specs
 from captious.errors import InputError
+from captious.io.columns import REFERENCE_COLUMNS
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse, make_short_names
 from captious.options import Runtime
@@ -19,17 +22,24 @@ from captious.rewarding._monitor import Generate, Monitor, watch_plan
 from captious.rewarding._panel import Panel, ScoredBatch
 from captious.rewarding._rollouts import RolloutReader, extraction
 from captious.rewarding._scaling import Bounds, Scaling, is_number
-from captious.runs.tracking import PREFIX
+from captious.runs.report import PREFIX
+
+_SIGN = re.compile(r"\s+([+-])\s+")
+_TERM = re.compile(r"(?:([+-]?\s*\d*\.?\d+(?:[eE][+-]?\d+)?)\s*\*\s*)?([A-Za-z][\w-]*\s*(?:\(.*\))?)", re.DOTALL)
+_ARGUMENTS = re.compile(r"\([^()]*\)")
+EXAMPLE = "0.7*cider + 0.3*clipscore"
 
 
 class Reward:
-    """One metric as a reward function: completions and columns of the data set in, a reward for each completion out.
+    """A metric, or a weighted sum of metrics, as a reward function: completions and columns of the data set in.
 
-    Higher is better: a metric for which lower is better is negated. The name in logs is ``__name__``.
+    Higher is better: a metric for which lower is better is negated. A trainer calls the object, verl calls
+    ``compute_score``. The name in logs is ``__name__``.
     """
 
-    def __init__(self, panel: Panel, monitor: Monitor | None, metric: Metric, name: str) -> None:
-        self.panel, self.monitor, self.metric = panel, monitor, metric
+    def __init__(self, panel: Panel, monitor: Monitor | None, terms: Mapping[Metric, float], name: str) -> None:
+        self.panel, self.monitor, self.terms = panel, monitor, dict(terms)
+        self.names = {key: f"{PREFIX}/{short}" for key, short in short_names(terms).items()}
         self.__name__ = name
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
@@ -37,9 +47,45 @@ class Reward:
         batch, new = self.panel.score(self.__name__, completions, columns)
         if new:
             tell(batch, columns)
+            self._tell_terms(batch, columns.get("log_metric"))
             if self.monitor is not None:
                 self.monitor.observe(batch, columns)
-        return batch.listed(self.sign * self.scaling(batch.values[str(self.metric)]) + 0.0)  # no -0.0 in logs
+        return batch.listed(self.panel.weighted(batch.values, self.terms) + 0.0)  # no -0.0 in logs
+
+    def _tell_terms(self, batch: ScoredBatch, log_metric: Any) -> None:
+        """Write the mean of each metric of a sum into the trainer's logs, which have only the sum otherwise."""
+        for key, name in self.names.items() if len(self.terms) > 1 and callable(log_metric) else ():
+            known = batch.values[key][~np.isnan(batch.values[key])]
+            if len(known):
+                log_metric(name, float(known.mean()))
+
+    def compute_score(
+        self,
+        data_source: Any = None,
+        solution_str: str = "",
+        ground_truth: Any = None,
+        extra_info: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, float]:
+        """The score of one response as verl asks for it, with the value of each metric beside it.
+
+        The item is found by its id in ``extra_info``; references that were not given by id are ``ground_truth``. verl
+        has no missing rewards, so a response that cannot be scored gets the floor, and ``captious/missing`` is 1.
+        """
+        columns: dict[str, Any] = {name: [value] for name, value in (extra_info or {}).items()}
+        if ground_truth is not None and not any(name in columns for name in REFERENCE_COLUMNS):
+            columns[REFERENCE_COLUMNS[0]] = [ground_truth]
+        batch, _ = self.panel.score(self.__name__, [solution_str], columns)
+        missing = bool(batch.gaps)
+        values = self._floors if missing else batch.values
+        named = {name: float(values[key][0]) for key, name in self.names.items()}
+        score = float(self.panel.weighted(values, self.terms)[0])
+        return {"score": score, **named, f"{PREFIX}/missing": float(missing)}
+
+    @property
+    def metric(self) -> Metric:
+        """The metric, or the first of a sum."""
+        return next(iter(self.terms))
 
     @property
     def scaling(self) -> Scaling:
@@ -47,17 +93,19 @@ class Reward:
         return self.panel.scalings[str(self.metric)]
 
     @property
-    def sign(self) -> float:
-        """1 if higher is better, -1 otherwise."""
-        return 1.0 if self.metric.higher_is_better else -1.0
-
-    @property
     def floor(self) -> float:
         """The reward of an empty caption."""
-        return self.sign * float(self.scaling(np.array(self.panel.floors[str(self.metric)])))
+        return float(self.panel.weighted(self._floors, self.terms)[0])
+
+    @property
+    def _floors(self) -> dict[str, Floats]:
+        return {str(metric): np.array([self.panel.floors[str(metric)]]) for metric in self.terms}
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.__name__}: {self.metric}{self.scaling}>"
+        if len(self.terms) == 1:
+            return f"<{type(self).__name__} {self.__name__}: {self.metric}{self.scaling}>"
+        terms = (f"{weight:g}*{one}{self.panel.scalings[str(one)]}" for one, weight in self.terms.items())
+        return f"<{type(self).__name__} {self.__name__}: {' + '.join(terms)}>"
 
 
 class AsyncReward(Reward):
@@ -90,7 +138,18 @@ class Rewards(list[Reward]):
     @property
     def asynchronous(self) -> Rewards:
         """The same as ``async`` functions, for TRL and ms-swift: they run together with other such functions."""
-        return Rewards([AsyncReward(one.panel, one.monitor, one.metric, one.__name__) for one in self], self.weights)
+        members = [AsyncReward(one.panel, one.monitor, one.terms, one.__name__) for one in self]
+        return Rewards(members, self.weights)
+
+    @property
+    def sum(self) -> Reward:
+        """One reward that is the weighted sum of all, for trainers that take a single number, such as verl."""
+        terms = {
+            metric: weight * sign
+            for one, weight in zip(self, self.weights, strict=True)
+            for metric, sign in one.terms.items()
+        }
+        return type(self[0])(self.panel, self[0].monitor, terms, f"{PREFIX}/reward")
 
     @property
     def panel(self) -> Panel:
@@ -101,12 +160,13 @@ class Rewards(list[Reward]):
         return f"<Rewards {', '.join(one.__name__ for one in self)}>"
 
 
+@accept_positions("references", "images", "weights")
 def rewards(
     metrics: Specs,
+    *,
     references: Any = None,
     images: Any = None,
     weights: Sequence[float] | Mapping[str, float] | None = None,
-    *,
     extract: str | re.Pattern[str] | None = None,
     id_column: str | None = None,
     floors: Mapping[str, float] | None = None,
@@ -128,14 +188,15 @@ def rewards(
     Parameters
     ----------
     metrics
-        Written forms, such as ``"cider(idf=coco-train), clipscore"``, or metrics that score a caption alone. One with
-        variants, such as ``bleu``, is its default, ``bleu(n=4)``.
+        Written forms, such as ``"cider(idf=coco-train), clipscore"``, or metrics that score a caption alone; or a sum
+        with weights, ``"0.7*cider + 0.3*clipscore"``, from which a metric for which lower is better is subtracted. One
+        with variants, such as ``bleu``, is its default, ``bleu(n=4)``.
     references
         References by id: whatever ``captious.read`` reads. Without them they come from a column ``references``.
     images
         Images by id, or their folder. Without them they come from a column ``image`` or ``images``.
     weights
-        A weight for each metric, in their order or by name; 1 without them.
+        A weight for each metric, in their order or by name; 1 without them. ``rewards(...).sum`` is the weighted sum.
     extract
         Where the caption is in a completion: a tag such as ``caption``, an end tag such as ``</think>`` before it, or
         a regular expression. Without it the completion is the caption.
@@ -172,17 +233,38 @@ def rewards(
     >>> chat = [[{"role": "assistant", "content": "a dog runs"}], [{"role": "assistant", "content": ""}]]
     >>> functions[0](completions=chat, image_id=[7, 9])
     [1.0, 0.0]
+    >>> one = rewards("0.5*rouge + 0.5*rouge_n(n=1)", references=references).sum
+    >>> one.compute_score(solution_str="a dog runs", extra_info={"id": "7"})
+    {'score': 1.0, 'captious/rouge': 1.0, 'captious/rouge_n': 1.0, 'captious/missing': 0.0}
     """
-    members = _members(metrics)
+    members, shares = _weighted_members(metrics, weights)
     reader = RolloutReader(extraction(extract), id_column)
-    shares = [_weight(metric, weights, members) for metric in members]
     monitored = any(one is not None for one in (watch, out, probe, generate))
     plan = watch_plan(members, shares, watch, every, out, probe, generate) if monitored else None
     watched = plan.watched if plan else ()
     panel = Panel(members, references, images, reader, floors, runtime, watched, clip, scale, language)
     monitor = Monitor(panel, plan) if plan else None
     names = make_short_names(members)
-    return Rewards([Reward(panel, monitor, one, f"{PREFIX}/{names[str(one)]}") for one in members], shares)
+    return Rewards(
+        [Reward(panel, monitor, {one: _sign(one)}, f"{PREFIX}/{names[str(one)]}") for one in members], shares
+    )
+
+
+def _sign(metric: Metric) -> float:
+    return 1.0 if metric.higher_is_better else -1.0
+
+
+def _weighted_members(
+    metrics: Specs, weights: Sequence[float] | Mapping[str, float] | None
+) -> tuple[list[Metric], list[float]]:
+    """The requested metrics and the weight of each, from a sum or from a list of metrics with weights."""
+    if not is_sum(metrics):
+        members = _members(metrics)
+        return members, [_weight(metric, weights, members) for metric in members]
+    if weights is not None:
+        raise InputError(f"weights: {metrics!r} has weights already, expected them in one place")
+    terms = weights_of(str(metrics))
+    return list(terms), [weight * _sign(metric) for metric, weight in terms.items()]
 
 
 def _members(metrics: Specs) -> list[Metric]:
@@ -248,3 +330,36 @@ def _weight(metric: Metric, weights: Sequence[float] | Mapping[str, float] | Non
         turned = "" if metric.higher_is_better else "; lower is better for it, so its reward is negated already"
         raise InputError(f"weights: {weight!r} for {metric}, expected a number of at least 0{turned}")
     return float(weight)
+
+
+def is_sum(metrics: Any) -> bool:
+    """Return True for a sum with weights, such as ``0.7*cider + 0.3*clipscore``.
+
+    >>> is_sum("0.7*cider"), is_sum("cider - chair_i"), is_sum("cider, rouge"), is_sum(["cider"])
+    (True, True, False, False)
+    """
+    outside = _ARGUMENTS.sub("", metrics) if isinstance(metrics, str) else ""
+    return "*" in outside or "+" in outside or bool(_SIGN.search(f"{outside} "))
+
+
+def weights_of(expression: str) -> dict[Metric, float]:
+    """The metrics of a sum with their weights. There are spaces around + and -.
+
+    >>> {str(metric): weight for metric, weight in weights_of("cider(idf=coco-train) - 0.5*chair_i").items()}
+    {'cider(idf=coco-train)': 1.0, 'chair(value=i)': -0.5}
+    """
+    parts = _SIGN.split(expression.strip())
+    weights: dict[Metric, float] = {}
+    for sign, part in zip(["+", *parts[1::2]], parts[::2], strict=True):
+        term = _TERM.fullmatch(part.strip())
+        if term is None:
+            expected = f"expected a sum such as {EXAMPLE!r}, with spaces around + and -"
+            raise InputError(f"rewards {expression!r}: cannot read {part!r}, {expected}")
+        metric = parse(term[2])
+        weight = float((term[1] or "1").replace(" ", "")) * (1 if sign == "+" else -1)
+        if metric in weights:
+            raise InputError(f"rewards {expression!r}: {metric} occurs twice")
+        if weight > 0 and not metric.higher_is_better:
+            raise InputError(f"rewards {expression!r}: lower is better for {metric}; subtract it, as in - 0.3*{metric}")
+        weights[metric] = weight
+    return weights

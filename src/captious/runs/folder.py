@@ -5,10 +5,10 @@
     run/
       captious-run.json           the marker: metrics with their numbers, what was read, which parts there are
       items/PART.parquet          an item a row; the summary of the part as metadata
-      rows/PART.parquet           statistics of every item, where items are resampled
-      types/METRIC/PART.npy       hashes of the distinct things that a metric counts in a shard, sorted
-      states/METRIC/…             what metrics know of the whole corpus
-      report.html, …              the report
+      rows/PART.parquet           statistics of every item, unless they are left out
+      types/METRIC/PART.npy       hashes of the distinct things that a metric counts in a part, sorted
+      states/METRIC/…             what metrics know of the whole corpus, where it was read in shards
+      report.html, items.csv, …   the report and its tables
 
 A file is one part, or several where it is large; a shard is one part. Every file is written whole. A shard is finished
 once its part is there, scored under the marker. So a run that was stopped at any moment is followed by the same one
@@ -31,13 +31,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious._core.files import MARKER, digest, remove_drafts
+from captious._core.files import OUTPUT, OWN, RUN, digest, remove_drafts
 from captious._core.hashing import Hashes
 from captious._core.languages import LANGUAGES
 from captious.errors import InputError
 from captious.io.arrow import open_parquet
-from captious.io.shards import Shard
-from captious.io.storage import Storage, is_remote
+from captious.io.storage import Shard, Storage, is_remote
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.summary import PartSummary
 from captious.runs.tables import COUNTS, captions_of
@@ -70,6 +69,15 @@ class Run:
     address: str
     marker: Marker
 
+    @classmethod
+    def at(cls, address: str | os.PathLike[str]) -> Run:
+        """Open the run of a folder or of an address such as ``s3://bucket/run``. Only its marker is read."""
+        storage = Storage.at(address)
+        if not storage.exists(RUN):
+            there = "no such folder" if not is_remote(storage.address) and not Path(storage.address).exists() else ""
+            raise InputError(f"{storage.address}: {there or _other_output(storage) or f'no {RUN}'}, {WROTE}")
+        return cls(storage.address, Marker.from_json(storage.read(RUN), storage.get_address(RUN)))
+
     def __repr__(self) -> str:
         return f"<Run {self.address}: {self.marker.items:,} items, {', '.join(self.metrics)}>"
 
@@ -94,6 +102,11 @@ class Run:
         return {one.metric: one for one in self.marker.metrics}
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the statistics of every item are stored."""
+        return self.marker.reading.get("store_rows") is not False
+
+    @property
     def names(self) -> list[str]:
         """The names of the parts. A run with shards that are not scored yet is refused."""
         marker = self.marker
@@ -106,7 +119,7 @@ class Run:
                 f"{self.address}: {len(left)} of {shards_of(len(names))} {are} not scored yet{such}; "
                 "score the same shards again to resume"
             )
-        if not marker.parts and marker.unit == "item":
+        if not marker.parts and not marker.shards:
             raise InputError(
                 f"{self.address}: names no part with an item, expected at least one; score the captions again"
             )
@@ -295,7 +308,7 @@ class Run:
 
     def write_marker(self) -> None:
         """Write the marker."""
-        self.storage.write(MARKER, self.marker.to_json().encode("utf-8", "replace"))
+        self.storage.write(RUN, self.marker.to_json().encode("utf-8", "replace"))
 
     def write_part(
         self, summary: PartSummary, items: pa.Table, types: Mapping[str, Hashes], rows: pa.Table | None = None
@@ -349,7 +362,7 @@ class Run:
         for metric in map(metric_folder, self.metrics):
             for folder in (f"types/{metric}", f"states/{metric}"):
                 names += [f"{folder}/{name}" for name in self.storage.names(folder)]
-        for name in [*names, *REPORT, *TABLES, FAILED, MARKER]:
+        for name in [*names, *REPORT, *TABLES, FAILED, RUN]:
             self.storage.remove(name)
         self.tidy()
         if not is_remote(self.address):
@@ -357,31 +370,48 @@ class Run:
                 Path(self.address).rmdir()
 
 
-def open_run(address: str | os.PathLike[str]) -> Run:
-    """The run of a folder or of an address such as ``s3://bucket/run``. Only its marker is read."""
-    storage = Storage.at(address)
-    if not storage.exists(MARKER):
-        there = "no such folder" if not is_remote(storage.address) and not Path(storage.address).exists() else ""
-        raise InputError(f"{storage.address}: {there or f'no {MARKER}'}, {WROTE}")
-    return Run(storage.address, Marker.from_json(storage.read(MARKER), storage.get_address(MARKER)))
+def _other_output(storage: Storage) -> str:
+    """Say what a folder is that captious wrote and that is not a run."""
+    if not storage.exists(OUTPUT):
+        return ""
+    try:
+        record = json.loads(storage.read(OUTPUT))
+    except (ValueError, RecursionError):
+        return ""
+    for key, kind in {
+        "systems": "a comparison: name the folder of one of its systems",
+        "languages": "a report of several languages: name the folder of one of them",
+    }.items():
+        if isinstance(record, dict) and key in record:
+            return f"is {kind}"
+    return "is not a run"
 
 
 def runs_in(address: str | os.PathLike[str]) -> dict[str, Run]:
     """The runs of a folder by the name of their system: one without a name, or those of a comparison."""
-    storage = Storage.at(address)
-    if storage.exists(MARKER):
-        names = comparison_folders(storage.read(MARKER))
-        if names:
-            return {name: open_run(storage.get_address(inner)) for name, inner in names.items()}
-    return {"": open_run(address)}
+    if inner := _compared_folders(Storage.at(address)):
+        return {name: Run.at(folder) for name, folder in inner.items()}
+    return {"": Run.at(address)}
+
+
+def has_runs(path: Any) -> bool:
+    """Whether a path or an address is a run, or a comparison, which has the run of each system."""
+    return is_run(path) or (_is_path(path) and bool(_compared_folders(Storage.at(path))))
+
+
+def _compared_folders(storage: Storage) -> dict[str, str]:
+    """The folder of each system, where a folder has a comparison; otherwise nothing."""
+    if storage.exists(RUN) or not storage.exists(OUTPUT):
+        return {}
+    names = comparison_folders(storage.read(OUTPUT))
+    folders = {name: storage.get_address(inner) for name, inner in names.items()}
+    return folders if all(map(is_run, folders.values())) else {}
 
 
 def comparison_folders(marker: bytes) -> dict[str, str]:
-    """The folder of each system, where a marker is that of a comparison."""
+    """The folder of each system, where the data of a folder are those of a comparison."""
     try:
-        record = json.loads(marker)
-        systems = record["systems"] if "metrics" not in record else ()
-        return system_folders(map(str, systems))
+        return system_folders(map(str, json.loads(marker)["systems"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
 
@@ -400,10 +430,17 @@ def system_folders(names: Iterable[str]) -> dict[str, str]:
 
 
 def is_run(path: Any) -> bool:
-    """Whether a path or an address is a folder with the marker of captious."""
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        return False
-    return Storage.at(path).exists(MARKER)
+    """Return True if a path or an address is a folder that ``captious score`` wrote."""
+    return _is_path(path) and Storage.at(path).exists(RUN)
+
+
+def is_output(path: Any) -> bool:
+    """Return True if a path or an address is any folder that captious wrote: a run, a comparison, a site."""
+    return _is_path(path) and any(Storage.at(path).exists(name) for name in OWN)
+
+
+def _is_path(path: Any) -> bool:
+    return isinstance(path, (str, os.PathLike)) and bool(os.fspath(path))
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:

@@ -39,7 +39,7 @@ from captious.runs.filters import (
     quoted,
     run_columns,
 )
-from captious.runs.folder import Run, open_run
+from captious.runs.folder import Run
 from captious.runs.report import disambiguate_labels
 from captious.runs.tables import reasons_of
 
@@ -258,7 +258,7 @@ def keep(
     if sample is not None and (not isinstance(sample, int) or sample < 1):
         raise InputError(f"sample={sample!r}, expected a whole number of at least 1")
     check_value("write", write, Write, Option(""))
-    runs = {name: open_run(address) for name, address in _named(run).items()}
+    runs = {name: Run.at(address) for name, address in _named(run).items()}
     first = next(iter(runs.values()))
     _refuse_output(first, out, write, overwrite)
     step = progress or (lambda name: None)

@@ -11,9 +11,9 @@ from captious.errors import InputError
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import TypeSets
 from captious.options import Missing, Resampling
-from captious.runs.folder import Run
-from captious.runs.report import Report, resampled_intervals
-from captious.runs.stored import StoredMeasurement
+from captious.runs.report import Report, can_resample, resampled_intervals
+from captious.runs.source import MemoryItems, StoredItems
+from captious.runs.stored import StoredMeasurement, stored_measurements
 
 
 def shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None = None) -> list[str]:
@@ -83,7 +83,7 @@ def on_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampl
                 "skipped": captions.skipped,
             }
         measurements = {key: _taken(one, indices, facts) for key, one in measurements.items()}
-        report = replace(report, source=captions, parts=())
+        report = replace(report, source=MemoryItems(captions))
     intervals = resampled_intervals(measurements, resampling)
     return replace(report, measurements=measurements, intervals=intervals, resampling=resampling)
 
@@ -103,23 +103,38 @@ def _taken(measurement: Measurement, indices: Sequence[int], facts: Mapping[str,
     )
 
 
+def by_item(report: Report) -> Report:
+    """Return the report with the statistics of its items in memory, however many there are, for paired tests."""
+    if not isinstance(report.source, StoredItems) or (report.unit == "item" and report.source.run.has_rows):
+        return report
+    run = report.source.run
+    if not run.has_rows:
+        raise InputError(
+            f"{report.name}: holds no statistics of its items, expected runs of the same shards; or score the captions "
+            "again with store_rows=True"
+        )
+    run = replace(run, marker=replace(run.marker, unit="item"))
+    known = {key: one.metric for key, one in report.measurements.items()}
+    measurements = stored_measurements(run, report.parts, known)
+    return replace(report, source=replace(report.source, run=run), measurements=measurements, intervals={})
+
+
 def on_shards(report: Report, metrics: Sequence[str], shards: Sequence[str], resampling: Resampling) -> Report:
     """A report with these metrics on these shards, in this order, so that the rows of systems belong together."""
-    assert isinstance(report.source, Run)
-    by_name = {part.name: part for part in report.parts}
+    assert isinstance(report.source, StoredItems)
+    by_name, before = {part.name: part for part in report.parts}, report.source.run
     parts = tuple(by_name[name] for name in shards)
     sizes = {part.name: part.items for part in parts}
-    run = replace(report.source, marker=replace(report.source.marker, parts=sizes, items=sum(sizes.values())))
+    run = replace(before, marker=replace(before.marker, parts=sizes, items=sum(sizes.values())))
     measurements: dict[str, Measurement] = {}
     for key in metrics:
         metric = report.measurements[key].metric
         measurements[key] = StoredMeasurement(run, metric, [part[key] for part in parts if part.items])
     return replace(
         report,
-        source=run,
-        parts=parts,
+        source=StoredItems(run, parts),
         measurements=measurements,
-        intervals=resampled_intervals(measurements, resampling),
+        intervals=resampled_intervals(measurements, resampling) if can_resample(run, parts) else {},
         resampling=resampling,
     )
 
@@ -152,8 +167,8 @@ def shared_shards(reports: Mapping[str, Report], missing: Missing = "error") -> 
 
 
 def _ids(report: Report, shard: str) -> set[str]:
-    assert isinstance(report.source, Run)
-    return set(report.source.table(shard, ["id"])["id"].to_pylist())
+    assert isinstance(report.source, StoredItems)
+    return set(report.source.run.table(shard, ["id"])["id"].to_pylist())
 
 
 def scored_once(baseline: Report, system: Report, metric: str) -> int:
@@ -162,9 +177,9 @@ def scored_once(baseline: Report, system: Report, metric: str) -> int:
     for ours, theirs in zip(baseline.parts, system.parts, strict=True):
         if ours.items and (ours[metric].signature.unscored or theirs[metric].signature.unscored):
             sides = [
-                report.source.table(ours.name, ["id", metric]).sort_by("id")
+                report.source.run.table(ours.name, ["id", metric]).sort_by("id")
                 for report in (baseline, system)
-                if isinstance(report.source, Run)
+                if isinstance(report.source, StoredItems)
             ]
             missing = [np.isnan(side[metric].to_numpy()) for side in sides]
             alone += int((missing[0] != missing[1]).sum())

@@ -1,60 +1,58 @@
-"""``Report``: measurements with intervals, whether the items are in memory or in the folder of a run."""
+"""``Report``: measurements with intervals, wherever their items are."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from urllib.parse import quote
 
 import numpy as np
 
-from captious._core.files import MARKER
 from captious._core.types import Floats
 from captious._core.values import PlainState
 from captious.captions import CaptionSet, make_gallery_entry
 from captious.errors import InputError
-from captious.io.join import format_first
-from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
-from captious.metrics.contract import MeanMetric, Metric
-from captious.metrics.explanation import Explanation, Explanations
+from captious.metrics.abilities import ExplainsOnPage
+from captious.metrics.contract import Metric
+from captious.metrics.explanation import Explanations
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import find_key, make_short_names
-from captious.metrics.rows import TypeSets
 from captious.options import Resampling
-from captious.render import Cell, Column, Document, Gallery, ItemMetric, Items, Result, Table, Why, link
+from captious.render import Cell, Document, Gallery, Result, Table, Why
 from captious.render.document import Value
-from captious.render.tables import finite, write_csv
-from captious.runs.folder import Run, joined, open_run
+from captious.render.tables import csv_text, finite, write_csv
 from captious.runs.marker import Marker, MetricFacts, Unit
-from captious.runs.stored import StoredMeasurement, known_metrics, refuse_contradictions, stored_measurements
-from captious.runs.summary import MetricSummary, PartSummary, ids_fingerprint
-from captious.runs.tables import items_table, rows_table, shown_path, without_machine_paths
-from captious.runs.tracking import PREFIX, tracked, tracker_of
-from captious.stats.bootstrap import FEW, Estimate, bootstrap, too_narrow
-from captious.stats.correlation import pearson
-from captious.text.tables import count_words
+from captious.runs.report_sections import (
+    few_items_notes,
+    foreign_notes,
+    lists_items,
+    metric_data,
+    references_line,
+    score_column,
+    sections_of,
+    shard_columns,
+    shards_data,
+)
+from captious.runs.source import BLOCK, Source, StoredItems
+from captious.stats.bootstrap import Estimate, bootstrap
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from captious.runs.folder import Run
+    from captious.runs.summary import PartSummary
+
 T = TypeVar("T")
 ITEMS, SHARDS = "items", "shards"
 """What frames and files call the values of every item, and those of every shard."""
-REASONS = 5
-"""Different reasons that a warning names."""
-BLOCK = 20_000
-"""Items that are brought into the form of a file at a time."""
-PART = 200_000
-"""Items of a part, where a set in memory is written."""
-CAPTIONS = "captions"
-"""The part of a set that was in memory."""
+PREFIX = "captious"
+"""What names in logs and experiment trackers begin with."""
 
 
 class ByMetric(dict[str, T]):
@@ -71,14 +69,14 @@ class ByMetric(dict[str, T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(PlainState, Result):
-    """Measurements of one set, by the written form of their metric; the items are in memory, or in the folder of a run.
+    """Measurements of one set, by the written form of their metric.
 
-    ``evaluate``, ``score_shards`` and ``read_run`` give one. ``print``, ``save``, ``plot``, ``to_pandas``, ``to_dict``,
+    ``evaluate``, ``score_shards`` and ``open_run`` give one. ``print``, ``save``, ``plot``, ``to_pandas``, ``to_dict``,
     ``to_latex`` and ``in_percent`` come from ``captious.render.Result``.
     """
 
-    source: CaptionSet | Run
-    """Where the items are."""
+    source: Source
+    """Where the items are: in memory, or in the folder of a run."""
     measurements: Mapping[str, Measurement]
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
@@ -86,70 +84,53 @@ class Report(PlainState, Result):
     """How the intervals were resampled."""
     explanations: Explanations | None = None
     """Why one item has its values, to show beside them: ``replace(report, explanations=report.explain(id))``."""
-    parts: tuple[PartSummary, ...] = ()
-    """What is known of each part of a run besides its items."""
-    images: str | os.PathLike[str] | None = None
-    """The folder of a run's images. Without it only images in the folder of the run itself are opened."""
-
-    store_references: bool = True
-    """Whether a saved run holds the references of its items."""
 
     json_file: ClassVar[str] = "report.json"
 
     @property
-    def run(self) -> Run | None:
-        """The folder that holds the items; None where they are in memory."""
-        return self.source if isinstance(self.source, Run) else None
-
-    @property
     def unit(self) -> Unit:
         """What is resampled for the intervals: items, or shards."""
-        return self.source.marker.unit if isinstance(self.source, Run) else "item"
+        return self.source.unit
 
-    @cached_property
+    @property
+    def parts(self) -> tuple[PartSummary, ...]:
+        """What is known of each part of a run besides its items; nothing of items in memory."""
+        return self.source.parts
+
+    @property
     def captions(self) -> CaptionSet:
         """The captions that were scored. Those of a run are read from its folder, all of them, when first asked for."""
-        from captious.runs._explaining import with_own_images
-
-        if isinstance(self.source, CaptionSet):
-            return self.source
-        return with_own_images(self.source, self.source.captions(), self.images)
+        return self.source.captions
 
     @property
     def name(self) -> str:
         """The name of the captions; of shards, the folder of their run."""
-        if isinstance(self.source, CaptionSet):
-            return self.source.name
-        return self.source.address if self.unit == "shard" else self.source.marker.name
+        return self.source.name
 
     @property
     def size(self) -> int:
         """How many items there are."""
-        return len(self.source) if isinstance(self.source, CaptionSet) else self.source.marker.items
+        return self.source.size
 
     @property
     def skipped(self) -> int:
         """How many ids were left out at reading because one side lacked them."""
-        return self.source.skipped if isinstance(self.source, CaptionSet) else self.source.marker.skipped
+        return self.source.skipped
 
     @property
     def origin_line(self) -> str:
         """What was read as captions, references and images; empty for captions that were not read."""
-        if isinstance(self.source, CaptionSet):
-            return self.source.origin_line
-        return str(self.source.marker.reading.get("columns", ""))
+        return self.source.origin_line
 
     @property
     def failed(self) -> Mapping[str, str]:
         """Why shards could not be scored, by name; none of their items is in the report."""
-        return self.source.marker.failed if isinstance(self.source, Run) else {}
+        return self.source.failed
 
     @property
     def title(self) -> str:
         """What was measured, and how many items that are."""
-        if self.unit == "shard":
-            return f"{self.size:,} items in {len(self.parts):,} shard{'' if len(self.parts) == 1 else 's'}"
-        return f"{PurePath(self.name).name}: {self.size} items"
+        return self.source.title
 
     def __getitem__(self, key: str) -> Measurement:
         """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
@@ -219,6 +200,8 @@ class Report(PlainState, Result):
         page
             Whether the HTML page is kept as well.
         """
+        from captious.runs.tracking import tracked, tracker_of
+
         tracker_of(run)(tracked(self, step, prefix, worst, metric, page))
 
     def cell(self, key: str) -> Cell:
@@ -227,26 +210,33 @@ class Report(PlainState, Result):
 
     def signature(self, key: str) -> str:
         """The signature of a number with that of its interval."""
-        measurement = self[key]
-        unit = SHARDS if self.unit == "shard" else ""
-        interval = f"|ci:{self.resampling.signature(unit)}" if str(measurement.metric) in self.intervals else ""
-        return f"{measurement.signature}{interval}"
+        return self._signatures[str(self[key].metric)]
+
+    @cached_property
+    def _signatures(self) -> dict[str, str]:
+        interval = f"|ci:{self.resampling.signature(SHARDS if self.unit == 'shard' else '')}"
+        return {
+            key: f"{one.signature}{interval if key in self.intervals else ''}" for key, one in self.measurements.items()
+        }
 
     @property
     def signatures(self) -> list[str]:
         """The signatures of all metrics; those that differ in the parameters of the metric alone share a line."""
-        return join_signatures(map(self.signature, self.measurements))
+        return join_signatures(self._signatures.values())
 
     @property
     def notes(self) -> list[str]:
         """What happened while the run was scored, and what the metrics say of it, such as what it cost."""
-        notes = list(chain.from_iterable(one.notes for one in self))
-        return [*self.history, *(notes if self.unit == "item" else dict.fromkeys(notes))]
+        return [*self.history, *self._metric_notes]
 
     @property
     def history(self) -> tuple[str, ...]:
         """What happened while shards were scored: a run that was resumed, a worker that died."""
-        return self.source.marker.history if isinstance(self.source, Run) else ()
+        return self.source.history
+
+    @property
+    def _metric_notes(self) -> list[str]:
+        return list(dict.fromkeys(chain.from_iterable(one.notes for one in self)))
 
     def worst(self, number: int = 10, metric: str | None = None, where: str | None = None) -> Document:
         """The items with the worst value of a metric, the last one unless named; with a filter, of those that pass.
@@ -259,16 +249,15 @@ class Report(PlainState, Result):
         label = self.label(str(measurement.metric))
         indices = worst_first(measurement)
         if where is not None:
-            source = self.run.parts() if self.run is not None else joined(list(self.items()))
             from captious.runs.filters import matching_rows
 
-            passes = matching_rows(source, where, {key: one.metric.label for key, one in self.measurements.items()})
+            relation = self.source.relation(self.measurements)
+            passes = matching_rows(relation, where, {key: one.metric.label for key, one in self.measurements.items()})
             indices = [index for index in indices if passes[index]]
         indices = indices[:number]
         captions = self.captions_at(indices)
         rows, entries, images = [], [], captions.images
-        referenced = any(part[str(measurement.metric)].signature.references[1] for part in self.parts if part.items)
-        shown = 4 if referenced or captions.references.counts.any() else 3
+        shown = 4 if measurement.signature.references[1] or captions.references.counts.any() else 3
         for place, index in enumerate(indices):
             item, value = captions.item(place), float(measurement.values[index])
             row: tuple[Value, ...] = (item.id, value, item.candidate, (*item.references, "")[0])
@@ -281,11 +270,7 @@ class Report(PlainState, Result):
 
     def captions_at(self, indices: Sequence[int]) -> CaptionSet:
         """The captions at these positions; of a run, only the parts that hold them are read."""
-        from captious.runs._explaining import with_own_images
-
-        if isinstance(self.source, CaptionSet):
-            return self.source.take(indices)
-        return with_own_images(self.source, self.source.take(indices), self.images)
+        return self.source.take(indices)
 
     def explain(self, id: Any, metric: str | None = None) -> Explanations:
         """Why an item has its values: for each metric that can tell, parts that add up to the value.
@@ -300,7 +285,7 @@ class Report(PlainState, Result):
         [('red', 0.3333), ('dog', 0.3333)]
         """
         keys = [str(self[metric].metric)] if metric else list(self.measurements)
-        explain_one = self._explainer(id)
+        explain_one = self.source.explainer(self, id)
         able = [key for key in keys if self.measurements[key].metric.explains]
         if metric and not able:
             known = [key for key, one in self.measurements.items() if one.metric.explains]
@@ -313,23 +298,13 @@ class Report(PlainState, Result):
                 explanation = explain_one(one)
             except InputError as error:
                 # What judges and images would tell is not there for everyone, and no reason to say nothing at all.
-                if metric or self.run is None or {"judge", "image"}.isdisjoint(one.needs):
+                if metric or {"judge", "image"}.isdisjoint(one.needs):
                     raise
                 remarks.append(f"{self.label(key)} is not explained: {error}")
                 continue
             explanations.append(replace(explanation, label=self.label(key), signature=self.signature(key)))
         unexplained = [self.label(key) for key in keys if key not in able]
         return Explanations(str(id), explanations, unexplained, remarks)
-
-    def _explainer(self, id: Any) -> Callable[[Metric], Explanation]:
-        """What explains the value of an item under a metric; an unknown id is an error."""
-        if isinstance(self.source, Run):
-            from captious.runs._explaining import StoredItem
-
-            return StoredItem.find(self, self.source, id).explain
-        captions = self.source
-        captions.position(id)
-        return lambda metric: metric.explain(captions, id)
 
     def _whys(self, key: str, indices: Sequence[int]) -> Sequence[Why]:
         """What made the values of items, for the page."""
@@ -340,102 +315,37 @@ class Report(PlainState, Result):
         return metric.page_explanations(captions, indices, state)
 
     def document(self) -> Document:
-        """Values with intervals; and the items to explore, or of shards what their summaries tell."""
-        if self.unit == "shard":
-            from captious.runs.shards_page import shards_document
+        """Values with intervals, the items to explore, and what shards have besides; it is made once."""
+        return self._document
 
-            return shards_document(self)
-        level = self.resampling.level if self.intervals else None
-        columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
-        if lower := any(not one.metric.higher_is_better for one in self):
-            columns.append(Column("better", "text", latex=None))
-        if unscored := any(one.reasons for one in self):
-            columns.append(Column("unscored", latex=None))
-        rows: list[list[Any]] = []
-        for key, measurement in self.measurements.items():
-            address = f"#sort={quote(key)}"
-            row: list[Any] = [link(self.label(key), address), on_scale([self], key)[0]]
-            if lower:
-                row.append("higher" if measurement.metric.higher_is_better else "lower")
-            if unscored:
-                number, why = len(measurement.reasons), reasons_line(measurement)
-                row.append(Cell(number, note=why, decimals=0, href=f"{address}&unscored=1" if number else ""))
-            rows.append(row)
-        explained = self.explanations and self.explanations.document()
-        low, high = next((one.signature.references for one in self), (0, 0))
-        span = str(low) if low == high else f"{low}–{high}"
+    @cached_property
+    def _document(self) -> Document:
+        explained = self.explanations.document().notes if self.explanations else ()
         return Document(
             self.title,
-            f"{span} reference{'' if high == 1 else 's'} per item" if high else "no references",
-            [
-                Table("scores", "Scores", columns, rows),
-                *(explained.sections if explained else ()),
-                explorer({PurePath(self.name).name: self}),
-            ],
+            references_line(self),
+            sections_of(self),
             warnings=self.warnings,
-            notes=[
-                *([self.origin_line] if self.origin_line else []),
-                *self._beside_the_original(),
-                *self._few_items(),
-                *self.notes,
-                *(explained.notes if explained else ()),
-            ],
+            notes=[*self._read_notes, *foreign_notes(self), *few_items_notes(self), *self.notes, *explained],
             signatures=self.signatures,
             data=self.data(),
         )
 
-    def _few_items(self) -> list[str]:
-        """Notes on intervals that are too narrow: of few items, or of a mean in which few items differ from the rest.
-
-        A rare value that no item of the sample has widens no interval, whichever way the interval is made.
-        """
-        if not self.intervals or self.unit != "item":
-            return []
-        if few := too_narrow(self.size, self.resampling):
-            return few
-        notes = []
-        for key, one in self.measurements.items():
-            if key not in self.intervals or not isinstance(one.metric, MeanMetric):
-                continue
-            values = one.values[~np.isnan(one.values)]
-            differing = len(values) - int(np.unique(values, return_counts=True)[1].max(initial=0))
-            if 0 < differing < FEW <= len(values):
-                notes.append(
-                    f"{self.label(key)}: only {differing} of {len(values):,} items differ from the rest; below {FEW} "
-                    "the interval is too narrow"
-                )
-        return notes
-
-    def _beside_the_original(self) -> list[str]:
-        """How the values of another program agree with those that captious computed."""
-        notes = []
-        for original in self:
-            for ours in self:
-                other = original.metric
-                if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
-                    both = ~(np.isnan(original.values) | np.isnan(ours.values))
-                    if both.sum() < 2:
-                        continue
-                    theirs, own = original.values[both], ours.values[both]
-                    names = [self.label(str(one.metric)) for one in (ours, original)]
-                    notes.append(
-                        f"{names[0]} beside {names[1]}, {len(own):,} items that both have: mean {own.mean():.4f} and "
-                        f"{theirs.mean():.4f}, Pearson correlation {pearson(own, theirs):.4f}."
-                    )
-        return notes
+    @property
+    def _read_notes(self) -> list[str]:
+        return [self.origin_line] if self.origin_line else []
 
     def data(self) -> dict[str, Any]:
         """The numbers with everything that moves them, as JSON holds them."""
-        if self.unit == "shard":
-            from captious.runs.shards_page import shards_data
+        from captious.runs.tables import shown_path
 
-            return shards_data(self)
         return {
             "name": shown_path(self.name),
             "items": self.size,
             "skipped": self.skipped,
             **({"read": self.origin_line} if self.origin_line else {}),
-            "metrics": [self.facts(key) for key in self.measurements],
+            "metrics": [metric_data(self, key) for key in self.measurements],
+            **shards_data(self),
             "warnings": list(self.warnings),
             **({"notes": self.notes} if self.notes else {}),
             **({"explanations": self.explanations.data()} if self.explanations else {}),
@@ -443,6 +353,13 @@ class Report(PlainState, Result):
 
     def facts(self, key: str) -> MetricFacts:
         """What the marker says of a metric."""
+        return self._facts[key]
+
+    @cached_property
+    def _facts(self) -> dict[str, MetricFacts]:
+        return {key: self._metric_facts(key) for key in self.measurements}
+
+    def _metric_facts(self, key: str) -> MetricFacts:
         measurement, interval = self.measurements[key], self.intervals.get(key)
         return MetricFacts.of(
             measurement.metric,
@@ -459,31 +376,14 @@ class Report(PlainState, Result):
 
         Those of shards have a column ``shard``.
         """
-        import pyarrow as pa
-
-        if isinstance(self.source, Run):
-            for part in self.source.names:
-                table = self.source.table(part).replace_schema_metadata()
-                if self.unit == "shard" and "shard" not in table.column_names:
-                    table = table.append_column("shard", pa.array([part] * len(table), pa.string()))
-                yield table
-            return
-        for first in range(0, max(self.size, 1), BLOCK):
-            block = self.source.part(first, first + BLOCK)
-            yield items_table(block, self._slices(block, first), list(self.measurements))
-
-    def _slices(self, captions: CaptionSet, first: int) -> dict[str, Measurement]:
-        """The measurements on some of the items, which begin at a position."""
-        if len(captions) == self.size:
-            return dict(self.measurements)
-        return {key: _slice(one, captions, first) for key, one in self.measurements.items()}
+        return self.source.tables(self.measurements)
 
     def to_pandas(self, table: str | None = None) -> Any:
         """One row per item id: candidate, references, a column per metric; or a table of the document.
 
-        Several candidates are joined by `` | ``. Where an item has no value, a column ``unscored`` says why. Of shards
-        there is one row each, and ``items`` reads all items into memory. ``to_arrow`` and ``to_csv`` give the same
-        columns.
+        Several candidates are joined by `` | ``. Where an item has no value, a column ``unscored`` says why.
+        ``shards`` has a row per shard; it comes first where items are too many to be resampled one by one, and
+        ``items`` then reads all of them into memory. ``to_arrow`` and ``to_csv`` give the same columns.
         """
         frame = super().to_pandas(table)
         return frame.set_index("id") if (table or self._units) == ITEMS else frame
@@ -491,13 +391,11 @@ class Report(PlainState, Result):
     @property
     def _units(self) -> str:
         """The table of the units that are resampled."""
-        return SHARDS if self.unit == "shard" else ITEMS
+        return ITEMS if lists_items(self) else SHARDS
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
         table = table or self._units
-        if table == SHARDS and self.unit == "shard":
-            from captious.runs.shards_page import shard_columns
-
+        if table == SHARDS and self.source.shards:
             return shard_columns(self)
         if table != ITEMS:
             return super()._columns(table)
@@ -518,136 +416,53 @@ class Report(PlainState, Result):
 
     def files(self, percent: bool = False) -> dict[str, str]:
         """The files of the report by name: the page, JSON, text, LaTeX, and a CSV file per table."""
-        from captious.render.tables import csv_text
-
-        files = super().files(percent)
-        if self.unit == "shard":  # the worst items are on the page alone, and of shards the page lists the slowest
-            files = {name: text for name, text in files.items() if not name.startswith("worst_")}
-            files[f"{SHARDS}.csv"] = csv_text(self._columns(SHARDS))
-        return files
+        # The worst items are on the page only, and of shards the page lists the slowest.
+        files = {name: text for name, text in super().files(percent).items() if not name.startswith("worst_")}
+        return files | ({f"{SHARDS}.csv": csv_text(shard_columns(self))} if self.source.shards else {})
 
     def write(self, percent: bool = False) -> None:
         """Write the report into the folder of its run; the marker comes last."""
-        assert isinstance(self.source, Run)
-        for name, text in self.files(percent).items():
-            self.source.storage.write(name, text.encode("utf-8", "replace"))
-        self.source.write_marker()
+        assert isinstance(self.source, StoredItems)
+        run = self.source.run
+        files = self.files(percent) | ({f"{ITEMS}.csv": csv_text(self._item_columns())} if lists_items(self) else {})
+        for name, text in files.items():
+            run.storage.write(name, text.encode("utf-8", "replace"))
+        run.write_marker()
 
     def marker(self, parts: Mapping[str, int]) -> Marker:
         """What the marker of a run says once these parts are written."""
-        facts: dict[str, Any] = {
-            "name": PurePath(self.name).name if self.unit == "shard" else shown_path(self.name),
-            "metrics": tuple(map(self.facts, self.measurements)),
-            "items": self.size,
-            "skipped": self.skipped,
-            "parts": parts,
-            "resampling": self.resampling,
-            "warnings": tuple(self.warnings),
-            "notes": tuple(self.notes[len(self.history) :]),
-            "complete": True,
-        }
-        if isinstance(self.source, Run):
-            return replace(self.source.marker, **facts)
-        reading: dict[str, Any] = {"source": shown_path(self.name)}
-        if self.origin_line:
-            reading["columns"] = self.origin_line
-        if self.source.origin.cleaned:
-            reading["cleaned"] = self.source.origin.cleaned
-        if self.source.selection:
-            reading["list"] = self.source.selection
-        if self.source.language:
-            reading["language"] = self.source.language
-        if not self.store_references:
-            reading["store_references"] = False
-        return Marker(**facts, reading=reading)
+        return self.source.marker(
+            metrics=tuple(map(self.facts, self.measurements)),
+            items=self.size,
+            skipped=self.skipped,
+            parts=parts,
+            resampling=self.resampling,
+            warnings=tuple(self.warnings),
+            notes=tuple(self._metric_notes),
+            complete=True,
+        )
 
     def write_files(self, folder: Path) -> None:
         """Write the run: its items, their statistics and the marker; and ``items.csv``."""
-        if isinstance(self.source, Run):
-            self._copy(self.source, folder)
-            return
-        captions, draft = without_machine_paths(self.source), Run(str(folder), self.marker({}))
-        write_csv(
-            {
-                "id": captions.ids,
-                "candidate": (" | ".join(texts) for texts in captions.candidates),
-                **{key: _streamed(one.values) for key, one in self.measurements.items()},
-            },
-            folder / "items.csv",
-        )
-        parts = {}
-        for number, first in enumerate(range(0, max(self.size, 1), PART)):
-            name = CAPTIONS if self.size <= PART else f"{CAPTIONS}-{number:03d}"
-            part = captions.part(first, first + PART)
-            measurements = self._slices(part, first)
-            summary = part_summary(name, draft, part, measurements, skipped=captions.skipped if not first else 0)
-            items = items_table(part, measurements, list(self.measurements), self.store_references)
-            draft.write_part(summary, items, {}, rows_table(measurements))
-            parts[name] = len(part)
-        replace(draft, marker=self.marker(parts)).write_marker()
+        self.source.write(folder, self)
+        if lists_items(self):
+            write_csv(self._item_columns(), folder / f"{ITEMS}.csv")
 
-    def _copy(self, run: Run, folder: Path) -> None:
-        """Write what the folder of a run holds into another one."""
-        for name in run.files():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            with run.open(name) as file:
-                (folder / name).write_bytes(file.read())
-        (folder / MARKER).write_text(
-            self.marker(run.marker.parts).to_json(), encoding="utf-8", errors="replace", newline="\n"
-        )
+    def _item_columns(self) -> dict[str, Iterable[Any]]:
+        """The values of every item, as a spreadsheet shows them."""
+        captions = self.captions
+        return {
+            "id": captions.ids,
+            "candidate": (" | ".join(texts) for texts in captions.candidates),
+            **{key: _streamed(one.values) for key, one in self.measurements.items()},
+        }
 
 
-def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measurement:
-    """A measurement on some of its items; what is known of all items together goes with the first ones."""
-    end, rows = first + len(captions), measurement.rows
-    counts, reasons = captions.references.counts, measurement.reasons
-    own = {id: reasons[id] for id in captions.ids if id in reasons} if reasons else {}
-    signature = replace(
-        measurement.signature,
-        items=len(captions),
-        references=(int(counts.min()), int(counts.max())) if len(counts) else (0, 0),
-        fingerprint=captions.fingerprint,
-        unscored=len(own),
-    )
-    if first:
-        signature = replace(signature, skipped=0, counts=dict.fromkeys(signature.counts, 0))
-    part = replace(
-        measurement,
-        ids=captions.ids,
-        rows=TypeSets(rows.types[first:end], rows.tokens[first:end]) if isinstance(rows, TypeSets) else rows[first:end],
-        signature=signature,
-        reasons=own,
-        warnings=() if first else measurement.warnings,
-        notes=() if first else measurement.notes,
-    )
-    vars(part)["values"] = measurement.values[first:end]
-    return part
+def open_run(folder: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Report:
+    """Open a folder that ``captious score --out``, ``Report.save`` or ``score_shards`` wrote, as its report.
 
-
-def part_summary(
-    name: str, run: Run, captions: CaptionSet, measurements: Mapping[str, Measurement], **facts: Any
-) -> PartSummary:
-    """The summary of a part that these captions and measurements are."""
-    corpora = facts.pop("corpora", {})
-    return PartSummary(
-        name=name,
-        marker=run.marker.digest,
-        size=facts.pop("size", 0),
-        items=len(captions),
-        metrics=tuple(MetricSummary.of(one, captions, corpora.get(key, "")) for key, one in measurements.items()),
-        candidates=len(captions.candidates.values),
-        words=sum(count_words(captions.candidates.values, captions.language)),
-        images=sum(image is not None for image in captions.images),
-        ids=ids_fingerprint(captions.ids),
-        **facts,
-    )
-
-
-def read_run(folder: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Report:
-    """The report of a folder that ``captious score --out``, ``Report.save`` or ``score_shards`` wrote.
-
-    Nothing is scored again. Of shards, the items stay in the folder. A run may come from somebody else: no chat model
-    is asked, and no image outside the folder is opened unless ``images`` names their folder.
+    Nothing is scored again. The items of a large run stay in the folder. A run may come from somebody else: no chat
+    model is asked, and no image outside the folder is opened unless ``images`` names their folder.
 
     Parameters
     ----------
@@ -656,7 +471,9 @@ def read_run(folder: str | os.PathLike[str], *, images: str | os.PathLike[str] |
     images
         The folder of the images, for explanations of metrics that look at them.
     """
-    return report_of(open_run(folder), images=images)
+    from captious.runs.folder import Run
+
+    return report_of(Run.at(folder), images=images)
 
 
 def report_of(
@@ -666,9 +483,12 @@ def report_of(
     images: str | os.PathLike[str] | None = None,
 ) -> Report:
     """The report of a run: with the intervals of its marker, or with new ones where ``resampling`` is given."""
+    from captious.runs.stored import known_metrics, refuse_contradictions, stored_measurements
+
     parts = tuple(run.summaries())
     known = known_metrics(run) if metrics is None else metrics
     measurements = stored_measurements(run, parts, known)
+    refuse_contradictions(run, measurements)
     refuse_contradictions(run, measurements)
     warnings = list(run.marker.warnings)
     if unknown := [key for key in run.metrics if key not in known]:
@@ -677,25 +497,18 @@ def report_of(
         intervals = {key: one for key, facts in run.facts.items() if (one := facts.interval) and key in known}
         resampling = run.marker.resampling
     else:
-        intervals = resampled_intervals(measurements, resampling)
-    stores = run.marker.reading.get("store_references") is not False
-    return Report(
-        run,
-        measurements,
-        intervals,
-        tuple(warnings),
-        resampling,
-        parts=parts,
-        images=images,
-        store_references=stores,
-    )
+        intervals = resampled_intervals(measurements, resampling) if can_resample(run, parts) else {}
+    return Report(StoredItems(run, parts, images), measurements, intervals, tuple(warnings), resampling)
+
+
+def can_resample(run: Run, parts: Sequence[PartSummary]) -> bool:
+    """Return False for a single shard, which cannot be resampled."""
+    return (run.marker.unit == "item" and run.has_rows) or sum(1 for part in parts if part.items) > 1
 
 
 def resampled_intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Estimate]:
-    """The interval of every corpus value that can be resampled; none where there is a single shard."""
+    """The interval of every corpus value that can be resampled."""
     statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
-    if any(isinstance(one, StoredMeasurement) and len(np.asarray(one.rows)) < 2 for one in measurements.values()):
-        return {}
     estimates = bootstrap(statistics, resampling)
     return ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
 
@@ -753,79 +566,3 @@ def worst_first(measurement: Measurement) -> list[int]:
     sign = 1 if measurement.metric.higher_is_better else -1
     order: list[int] = np.argsort(sign * measurement.values, kind="stable").tolist()
     return order[: np.count_nonzero(~np.isnan(measurement.values))]
-
-
-def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
-    """The value of a metric in each report, with the ends of the bar that the page draws.
-
-    The bar ends at the metric's highest value where that is 1, otherwise at the next round number.
-    """
-    cells = [report.cell(key) for report in reports]
-    ends = [end for cell in cells for end in (cell.value, cell.low, cell.high) if not math.isnan(end)]
-    top = reports[0].measurements[key].metric.range[1]
-    if top > 1:
-        highest = max([*ends, 1e-9])
-        power = 10.0 ** math.floor(math.log10(highest))
-        top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
-    limits = (min([0.0, *ends]), top)
-    own = own_scale(reports[0].measurements[key].metric)
-    return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
-
-
-def own_scale(metric: Metric) -> dict[str, Any]:
-    """How a cell shows a value that is no score: with the decimals that its metric declares, and never × 100."""
-    return {} if metric.decimals is None else {"decimals": metric.decimals, "scale": 1.0}
-
-
-def score_column(label: str, metric: Metric) -> Column:
-    """A column of the values of items."""
-    if metric.decimals is None:
-        return Column(label, key=str(metric), percent=1)
-    return Column(label, key=str(metric), decimals=metric.decimals)
-
-
-def explorer(reports: Mapping[str, Report]) -> Items:
-    """The items of systems that captioned the same ids in the same order, for the page to search and sort."""
-    first = next(iter(reports.values()))
-    sets = [report.captions for report in reports.values()]
-    images = next((one.images for one in sets if "image" in one.columns), ())
-    keys = list(first.measurements)
-
-    def explain(system: int, metric: int, indices: Sequence[int]) -> Sequence[Why]:
-        return list(reports.values())[system]._whys(keys[metric], indices)
-
-    return Items(
-        ids=first.captions.ids,
-        metrics=[
-            ItemMetric(
-                key,
-                first.label(key),
-                one.metric.higher_is_better,
-                one.metric.range,
-                one.metric.decimals is None,
-                isinstance(one.metric, ExplainsOnPage) and one.metric.explains_on_page,
-            )
-            for key, one in first.measurements.items()
-        ],
-        systems=list(reports),
-        values=[[one.values for one in report] for report in reports.values()],
-        texts=[one.candidates for one in sets],
-        references=first.captions.references,
-        reasons=[[one.reasons for one in report] for report in reports.values()],
-        images=images,
-        fields={name: column for name, column in first.captions.columns.items() if name != "image"},
-        language=first.captions.language,
-        count_words=partial(count_words, language=first.captions.language),
-        explain=explain,
-    )
-
-
-def reasons_line(measurement: Measurement) -> str:
-    """How often each reason for a missing value occurs, and for which items."""
-    ids: dict[str, list[str]] = {}
-    for key, reason in measurement.reasons.items():
-        ids.setdefault(reason, []).append(key)
-    counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
-    texts = [f"{len(keys)} × {reason} (id {format_first(keys)})" for reason, keys in counts[:REASONS]]
-    rest = [key for _, keys in counts[REASONS:] for key in keys]
-    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {format_first(rest)})"] if rest else [])])

@@ -1,4 +1,4 @@
-"""Measurements of a run: read back whole where items are resampled, and from sums over shards where shards are."""
+"""Measurements of a run: read back whole where items are resampled, and from sums over parts where parts are."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def item_reasons(table: pa.Table, metrics: Sequence[str]) -> dict[str, dict[str,
 
 def stored_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]) -> dict[str, Measurement]:
     """The measurements of a run, by written form."""
-    if run.marker.unit == "item":
+    if run.marker.unit == "item" and run.has_rows:
         return _item_measurements(run, parts, known)
     full = [part for part in parts if part.items]
     return {key: StoredMeasurement(run, metric, [part[key] for part in full]) for key, metric in known.items() if full}
@@ -139,7 +139,7 @@ def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[st
     ids: list[str] = []
     reasons: dict[str, dict[str, str]] = {key: {} for key in known}
     rows: dict[str, list[Rows]] = {key: [] for key in known}
-    for part in run.names:
+    for part in (name for name in run.names if run.marker.parts[name]):
         table = run.table(part, ("id", "unscored"))
         ids += table["id"].to_pylist()
         for key, found in item_reasons(table, list(known)).items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from captious.captions import CaptionSet
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.rows import TypeSets
 from captious.runs._histogram import Histogram
+from captious.text.tables import count_words
+
+if TYPE_CHECKING:
+    from captious.runs.folder import Run
 
 WORST = 50
 """Items that a summary lists for each metric."""
@@ -85,15 +89,15 @@ class MetricSummary:
         return self.signature.items - self.signature.unscored
 
     @classmethod
-    def of(cls, measurement: Measurement, captions: CaptionSet, corpus: str = "") -> MetricSummary:
-        """The summary of a measurement of these captions."""
+    def of(cls, measurement: Measurement, captions: CaptionSet, corpus: str = "", spread: bool = True) -> MetricSummary:
+        """The summary of a measurement of these captions; ``spread`` adds the worst items and the histogram."""
         return cls(
             signature=measurement.signature,
             sums=tuple(_total(measurement).tolist()),
             unites=isinstance(measurement.rows, TypeSets),
             reasons=_reasons(measurement.reasons),
-            worst=tuple(_worst(measurement, captions)),
-            histogram=Histogram.of(measurement.values),
+            worst=tuple(_worst(measurement, captions)) if spread else (),
+            histogram=Histogram.of(measurement.values) if spread else Histogram(),
             warnings=measurement.warnings,
             notes=measurement.notes,
             corpus=corpus,
@@ -172,6 +176,27 @@ class PartSummary:
             seconds={str(step): float(number) for step, number in record["seconds"].items()},
             **{name: int(record[name]) for name in numbers},
         )
+
+
+def part_summary(
+    name: str, run: Run, captions: CaptionSet, measurements: Mapping[str, Measurement], **facts: Any
+) -> PartSummary:
+    """The summary of a part that these captions and measurements are."""
+    corpora, spread = facts.pop("corpora", {}), facts.pop("spread", True)
+    return PartSummary(
+        name=name,
+        marker=run.marker.digest,
+        size=facts.pop("size", 0),
+        items=len(captions),
+        metrics=tuple(
+            MetricSummary.of(one, captions, corpora.get(key, ""), spread) for key, one in measurements.items()
+        ),
+        candidates=len(captions.candidates.values),
+        words=sum(count_words(captions.candidates.values, captions.language)),
+        images=sum(image is not None for image in captions.images),
+        ids=ids_fingerprint(captions.ids),
+        **facts,
+    )
 
 
 def _record(value: Any) -> dict[str, Any]:

@@ -240,6 +240,23 @@ def rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
     return pa.table(columns)
 
 
+def rows_with(before: pa.Table, now: pa.Table) -> pa.Table:
+    """Return the statistics of a part to which metrics were added."""
+    for key in now.column_names:
+        place = before.column_names.index(key) if key in before.column_names else None
+        before = before.append_column(key, now[key]) if place is None else before.set_column(place, key, now[key])
+    return before
+
+
+def types_of(measurements: Mapping[str, Measurement]) -> dict[str, Hashes]:
+    """Return the hashes of the distinct things that all items of a part have, sorted, by metric."""
+    return {
+        key: np.unique(type_hashes(frozenset().union(*one.rows.types)))
+        for key, one in measurements.items()
+        if isinstance(one.rows, TypeSets)
+    }
+
+
 def type_hashes(types: Collection[Any]) -> Hashes:
     """The hashes of distinct things. Those that a run gives back are hashes already."""
     if types and all(isinstance(one, int) for one in types):

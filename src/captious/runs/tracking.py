@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from captious.runs.report import Report
 
-PREFIX = "captious"
 LARGEST_SIDE = 256
 """Pixels of the longer side of an image in a tracker's table."""
 STEP = "train/global_step"

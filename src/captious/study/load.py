@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.io.join import set_language
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
-from captious.runs.folder import is_run
+from captious.runs.folder import has_runs
 from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
 from captious.study.recipes import Layout, Recipe, recipe_named
@@ -105,8 +105,8 @@ def load_scores(
         if times > 1:
             raise InputError(f"scores={path}: given {times} times, expected each file or run once")
     for source in study_input.scores:
-        name, _, path = ("", "", str(source)) if is_run(source) else str(source).partition("=")
-        if is_run(path):
+        name, _, path = ("", "", str(source)) if has_runs(source) else str(source).partition("=")
+        if has_runs(path):
             runs.append((name, path))
         else:
             files.append(source)

@@ -21,7 +21,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
-from captious.runs.folder import is_run, runs_in
+from captious.runs.folder import has_runs, runs_in
 from captious.runs.pairing import shared_metrics
 from captious.runs.report import Report, disambiguate_labels, report_of
 from captious.study.ratings import Preferences, Ratings, ScoringPlan, clean
@@ -258,12 +258,12 @@ def _with_texts(score: MetricScores, kind: _ColumnKind) -> MetricScores:
 def stored_reports(source: Any) -> dict[str, Report] | None:
     """Reports by the name of their system, where the values come from runs or their reports; None for anything else."""
     if isinstance(source, Report):
-        return {"": source} if source.run is not None else None
+        return {"": source} if source.source.address else None
     if isinstance(source, Mapping):
         entries = [(str(name), one) for name, one in source.items()]
     else:
         entries = [("", one) for one in (source if isinstance(source, (list, tuple)) else [source])]
-    if not entries or not all(isinstance(one, Report) or is_run(one) for _, one in entries):
+    if not entries or not all(isinstance(one, Report) or has_runs(one) for _, one in entries):
         return None
     return reports_of(entries)
 

@@ -42,8 +42,8 @@ torch = require("torch", "clip")
 FOLDER, LAST_CHECKPOINT, STATE = "checkpoints", "last", "training.json"
 
 LOG_FILE = "log.jsonl"
-# Number of steps whose losses stay on the device and are fetched together, because each fetch synchronizes.
 PENDING = 20
+"""Steps whose numbers wait on the device before they are fetched together, so that no step waits for the next."""
 
 
 class TrainingLog:
@@ -116,8 +116,8 @@ def _format_line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
-# Number of batches prepared ahead.
 AHEAD = 4
+"""Batches that are laid out before they are needed."""
 
 
 def prepare_batches(
@@ -188,8 +188,8 @@ def freeze_positions(module: Any, rows: int) -> None:
 
 
 MARKER = "captious-training.json"
-# Files that identify a model folder; moved last, so that an incomplete folder is not loaded.
 LAST = ("config.json", "captious-encoder.json", "captious-umic.json")
+"""Files that say what a folder is: they come when all others are there."""
 
 
 def prepare_folder(out: Path, resume: bool, overwrite: bool) -> None:
@@ -220,8 +220,8 @@ def put_model(model: Any, folder: Path) -> None:
             path.replace(target)
 
 
-# Settings that may grow when a training is resumed.
 GROWING = ("epochs", "steps")
+"""What may be more than before when a training resumes."""
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> None:
@@ -303,10 +303,10 @@ class Trainer:
     runtime: Runtime = field(default_factory=Runtime)
     validation: Validation | None = None
     keep_best: Callable[[], None] = lambda: None
-    """Called after each validation with a new best score."""
+    """A function that is called after a validation that is the best so far."""
     patience: Patience = field(default_factory=Patience)
     identity: dict[str, Any] = field(default_factory=dict)
-    """Values that must equal those of the checkpoint to resume it."""
+    """What a checkpoint must agree on to be resumed."""
     stop: StopSignal = field(default_factory=StopSignal)
 
     def __post_init__(self) -> None:
@@ -327,7 +327,7 @@ class Trainer:
         module = type("Step", (torch.nn.Module,), forward)()
         module.model = self.model.module
         if get_world_size() > 1 and getattr(self.model.module.config, "model_type", "") != "clip":
-            # Some towers have weights without gradients, such as a pooler, which DDP must be told; CLIP has none.
+            # Some towers have weights that features do not use, such as a pooler; CLIP has none.
             handlers = require("accelerate", "clip").DistributedDataParallelKwargs
             self.accelerator.ddp_handler = handlers(find_unused_parameters=True)
         return module
@@ -337,7 +337,7 @@ class Trainer:
 
         If the resumed training has ``ended`` already, only its identity is checked.
         """
-        torch.manual_seed(1000 * self.settings.seed + get_rank())  # for dropout; a checkpoint restores its own state
+        torch.manual_seed(1000 * self.settings.seed + get_rank())  # for dropout; a checkpoint has its own state
         if resume:
             self._restore(ended)
         if ended:
@@ -349,24 +349,24 @@ class Trainer:
         finished: bool | None = None
         with handle_signals(self.stop):
             while finished is None:
-                finished = self._run_steps(log)
+                finished = self._steps(log)
         log.flush()
         early = not finished and is_set_anywhere(
             self.patience.exhausted, self.device
-        )  # known only to the first process, which validates
+        )  # only the first process validates
         if early:
             since = self.patience.most
             steps = f"stopped after step {self.done} of {self.plan.steps}"
             self.runtime.log(f"no better validation in the last {since}: {steps}")
         return finished or early
 
-    def _run_steps(self, log: TrainingLog) -> bool | None:
-        """Run the remaining steps; return True at the end, False if stopped, None to retry with fewer batches at once."""
+    def _steps(self, log: TrainingLog) -> bool | None:
+        """All steps that are left: True at the end, False where stopped, None to try again with less at once."""
         with closing(prepare_batches(self.plan, self.objective, self.done, self.together)) as batches:
             while self.done < self.plan.steps:
                 before = self.objective.state()
                 try:
-                    self._run_step(batches, log)
+                    self._step(batches, log)
                 except (torch.OutOfMemoryError, MemoryError) as error:
                     self._reduce_batches(before, error)
                     return None
@@ -391,7 +391,7 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _run_step(self, batches: Iterator[TrainingBatch], log: TrainingLog) -> None:
+    def _step(self, batches: Iterator[TrainingBatch], log: TrainingLog) -> None:
         step, numbers = self.done, self.plan.batches(self.done)
         now = (self.settings.lr or 0.0) * compute_rate(step, self.plan.steps, self.settings.warmup_steps)
         for group in self.optimizer.param_groups:
@@ -421,7 +421,7 @@ class Trainer:
                 parts: dict[str, Any] = self.step_module(batch)
                 self.accelerator.backward(parts["loss"] * share)
                 return parts
-        except RuntimeError as error:  # on a CPU, running out of memory is a plain RuntimeError
+        except RuntimeError as error:  # a CPU has no class of its own for this
             if "not enough memory" in str(error) or "can't allocate" in str(error):
                 raise MemoryError from error
             raise
@@ -467,7 +467,7 @@ class Trainer:
         if get_rank() == 0:
             state: dict[str, Any] = {"step": self.done, "best": self.best, "processes": get_world_size()}
             state |= {"identity": self.identity, "patience": [self.patience.best, self.patience.since]}
-            with whole_folder(target, overwrite=True, marker=STATE) as folder:
+            with whole_folder(target, True, STATE) as folder:
                 for path in draft.iterdir():
                     path.replace(folder / path.name)
                 (folder / STATE).write_text(json.dumps(state), encoding="utf-8", newline="\n")
@@ -488,7 +488,7 @@ class Trainer:
             self.objective.restore(torch.load(folder / f"objective_{get_rank()}.pt", weights_only=True))
             self.done, self.best = state["step"], state["best"]
             self.patience.best, self.patience.since = state["patience"]
-            if self.identity["steps"] > state["identity"]["steps"]:  # lengthened: start early stopping anew
+            if self.identity["steps"] > state["identity"]["steps"]:  # lengthened: what ended it before does not count
                 self.patience.since = 0
         except InputError:
             raise

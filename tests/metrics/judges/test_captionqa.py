@@ -10,7 +10,7 @@ from tests.models.chat.stub import asked, response
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.questions import ItemQuestion
-from captious.metrics.judges._choices import AnswerOptions, read_choice, shuffled
+from captious.metrics.judges._choices import AnswerOptions, read_choice, shuffle_options
 from captious.metrics.judges.captionqa import CANNOT, CaptionQA
 from captious.metrics.registry import parse
 from captious.models.chat.messages import Reply, ReplyToken
@@ -78,13 +78,13 @@ def test_the_printed_total_of_captionqa():
 
 def test_the_order_of_options_depends_on_seed_item_and_question_alone():
     options = ["red", "blue", "green", "grey"]
-    order = shuffled(options, 0, "7", "Which color?")
-    assert order == shuffled(options[::-1], 0, "7", "Which color?") and sorted(order) == sorted(options)
+    order = shuffle_options(options, 0, "7", "Which color?")
+    assert order == shuffle_options(options[::-1], 0, "7", "Which color?") and sorted(order) == sorted(options)
     others = [
-        shuffled(options, *key) for key in ((1, "7", "Which color?"), (0, "8", "Which color?"), (0, "7", "What?"))
+        shuffle_options(options, *key) for key in ((1, "7", "Which color?"), (0, "8", "Which color?"), (0, "7", "What?"))
     ]
     assert any(other != order for other in others)
-    firsts = [shuffled(options, 0, str(item), "Which color?")[0] for item in range(400)]
+    firsts = [shuffle_options(options, 0, str(item), "Which color?")[0] for item in range(400)]
     assert all(70 < firsts.count(one) < 130 for one in options)
 
 

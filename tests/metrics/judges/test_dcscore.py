@@ -17,7 +17,7 @@ from captious.metrics.judges.dcscore import (
     DCScore,
     FactLists,
     MatchedFact,
-    own_facts,
+    read_item_facts,
     read_checks,
     read_facts,
     read_matches,
@@ -133,7 +133,7 @@ def test_the_column_of_facts_is_a_list_of_texts(model, captions):
     assert not stub.bodies
     for value, facts in ((np.array(["a", "b"]), ["a", "b"]), ('["a"]', ["a"]), ("", []), (float("nan"), []), ([], [])):
         one = CaptionSet.of({"7": "a"}, columns={"facts": [value]})
-        assert own_facts(one["7"]) == facts
+        assert read_item_facts(one["7"]) == facts
     with pytest.raises(InputError, match=r"dcscore\(samples=0\): expected at least 1"):
         DCScore("m", samples=0)
 

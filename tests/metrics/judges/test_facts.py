@@ -11,11 +11,11 @@ from tests.metrics.judges.answers import faithscore, rlaifv
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.judges import dcscore
-from captious.metrics.judges._facts import json_list, read_bullets, read_flag, read_numbered
+from captious.metrics.judges._facts import read_json_list, read_bullets, read_flag, read_numbered
 from captious.metrics.judges._yes_no import read_yes_no
 from captious.metrics.judges.dcscore import FactLists, MatchedFact
 from captious.metrics.judges.faithscore import FaithScore, read_facts, read_labels
-from captious.metrics.judges.rlaifv import RlaifV, read_list, read_questions
+from captious.metrics.judges.rlaifv import RlaifV, read_facts, read_questions
 from captious.models.chat.messages import Reply
 
 
@@ -64,9 +64,9 @@ def test_numbers_must_be_all_there_and_each_once():
 def test_a_json_list_is_read_whatever_stands_around_it(text, value):
     if value is None:
         with pytest.raises(ValueError, match="no JSON list"):
-            json_list(text)
+            read_json_list(text)
     else:
-        assert json_list(text) == value
+        assert read_json_list(text) == value
 
 
 def test_a_flag_is_one_or_zero():
@@ -93,7 +93,7 @@ def test_any_reply_is_read_or_refused_in_one_line(text):
         read_yes_no,
         partial(read_labels, sentences=["a", "b"]),
         read_facts,
-        read_list,
+        read_facts,
         partial(read_questions, number=2),
         dcscore.read_facts,
         partial(dcscore.read_matches, lists=lists),

@@ -15,8 +15,8 @@ from captious.metrics.judges.faithscore import (
     FaithScore,
     read_facts,
     read_labels,
-    sentence_verdict,
-    sub_sentences,
+    judge_sentences,
+    split_sub_sentences,
 )
 from captious.models.chat.messages import Reply, make_data_url
 
@@ -98,11 +98,11 @@ def test_a_caption_without_facts_or_readable_replies_has_no_value(model, caption
 
 
 def test_sub_sentences_end_at_commas_and_stops():
-    assert sub_sentences("A cat, 1.5 m long, sleeps.  It is 3,000 days old; black!") == [
+    assert split_sub_sentences("A cat, 1.5 m long, sleeps.  It is 3,000 days old; black!") == [
         "A cat,", "1.5 m long,", "sleeps.", "It is 3,000 days old;", "black!"
     ]  # fmt: skip
-    assert sub_sentences("...") == ["..."] and sub_sentences("a dog\nruns") == ["a dog runs"]
-    assert sub_sentences("\u4e00\u53ea\u72d7\uff0c\u5728\u8dd1\u3002") == [
+    assert split_sub_sentences("...") == ["..."] and split_sub_sentences("a dog\nruns") == ["a dog runs"]
+    assert split_sub_sentences("\u4e00\u53ea\u72d7\uff0c\u5728\u8dd1\u3002") == [
         "\u4e00\u53ea\u72d7\uff0c",
         "\u5728\u8dd1\u3002",
     ]
@@ -149,10 +149,10 @@ def test_a_sub_sentence_is_wrong_if_an_entity_in_it_belongs_to_a_false_fact(mode
         AtomicFact("The ball is red.", "colors"),
         AtomicFact("It is cloudy.", "other attributes"),  # mentions no entity
     ]
-    verdict = sentence_verdict(sentences, facts, [True, True, True, True, False, False])
+    verdict = judge_sentences(sentences, facts, [True, True, True, True, False, False])
     assert verdict.value == pytest.approx(2 / 3)
     assert [part.details["false_facts"] for part in verdict.parts] == ["", "", "The ball is red."]
-    assert sentence_verdict(sentences, facts, [False, True, True, False, False, True]).value == 0
+    assert judge_sentences(sentences, facts, [False, True, True, False, False, True]).value == 0
     model(faithscore)
     # the entity "cat" of "a red cat," is false; "ball." is right; "cat dog." is wrong
     measured = FaithScore("m", level="sentence").measure(captions)
@@ -200,7 +200,7 @@ def test_sub_sentences_are_those_that_people_labelled(shared_data):
     same = 0
     for answer in map(json.loads, lines):
         theirs = [text.strip() for text in answer["descriptive"] if text.strip()]
-        same += list(dict.fromkeys(re.sub(r"\W+$", "", piece) for piece in sub_sentences(answer["answer"]))) == [
+        same += list(dict.fromkeys(re.sub(r"\W+$", "", piece) for piece in split_sub_sentences(answer["answer"]))) == [
             re.sub(r"\W+$", "", text) for text in theirs
         ]
     print(f"{same} of {len(lines)} answers have the same sub-sentences")

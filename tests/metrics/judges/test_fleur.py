@@ -11,7 +11,7 @@ from tests.models.chat.stub import asked, pictures, response
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError
-from captious.metrics.judges._digits import find_number, smoothed_decimal, smoothed_yes
+from captious.metrics.judges._digits import find_number, smooth_decimal, smooth_yes
 from captious.metrics.judges.fleur import Fleur, RefFleur
 from captious.models.chat._endpoint import Unanswered
 from captious.models.chat.messages import Reply, ReplyToken
@@ -58,16 +58,16 @@ def reply(*tokens):
 )
 def test_the_score_is_the_expectation_over_digits(tokens, plain, renormalized):
     for renormalize, value in ((False, plain), (True, renormalized)):
-        verdict = smoothed_decimal(reply(*tokens), renormalize)
+        verdict = smooth_decimal(reply(*tokens), renormalize)
         assert verdict.value == pytest.approx(value, abs=1e-12) and not verdict.counted
         assert sum(part.adds for part in verdict.parts) == pytest.approx(value, abs=1e-12)
 
 
 def test_tokens_of_several_digits_are_numbers_and_are_counted():
     # 0.5 × 0.85 + 0.3 × 0.9 + 0.1 × 0.75: nothing more for a second decimal
-    verdict = smoothed_decimal(reply("0", ".", ("85", {"85": 0.5, "9": 0.3, "75": 0.1})))
+    verdict = smooth_decimal(reply("0", ".", ("85", {"85": 0.5, "9": 0.3, "75": 0.1})))
     assert verdict.value == pytest.approx(0.425 + 0.27 + 0.075) and verdict.counted == ("merged_digits",)
-    verdict = smoothed_decimal(reply(("0.85", {"0.85": 0.5, "0.9": 0.3, "1.0": 0.2})))
+    verdict = smooth_decimal(reply(("0.85", {"0.85": 0.5, "0.9": 0.3, "1.0": 0.2})))
     assert verdict.value == pytest.approx(0.425 + 0.27)
 
 
@@ -102,10 +102,10 @@ def test_a_number_is_read_or_refused(text, number):
 
 def test_yes_and_no_are_weighed_against_each_other():
     # (0.3 + 0.1) / (0.3 + 0.1 + 0.2): "yesterday" and other words do not count
-    verdict = smoothed_yes(reply(("Yes", {"Yes": 0.3, "No": 0.2, " yes": 0.1, "yesterday": 0.3})))
+    verdict = smooth_yes(reply(("Yes", {"Yes": 0.3, "No": 0.2, " yes": 0.1, "yesterday": 0.3})))
     assert verdict.value == pytest.approx(2 / 3) and [part.name for part in verdict.parts] == ["yes", "no"]
     with pytest.raises(ValueError, match="neither yes nor no among the 1 likeliest"):
-        smoothed_yes(reply(("Hm", {"Hm": 0.9})))
+        smooth_yes(reply(("Hm", {"Hm": 0.9})))
 
 
 def test_the_model_sees_the_image_and_the_caption_and_with_references_those_too(model):

@@ -54,7 +54,7 @@ def test_bounds_of_the_paper(rows: list[tuple[str, str]]) -> None:
     styles = len(model.styles)
     for n, order in enumerate(model.orders, start=1):
         grams = np.arange(len(order.last))
-        values = [model.scores_under(n, grams, np.full(len(grams), style)) for style in range(styles)]
+        values = [model.score_ngrams(n, grams, np.full(len(grams), style)) for style in range(styles)]
         for value in values:
             assert (value <= (styles - 1) / styles + 1e-12).all()
             assert (value >= -1 / styles - 1e-12).all()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.errors import InputError
-from captious.metrics.style.explain import StyleTable, StyleWords, explain, top_words
+from captious.metrics.style.explain import StyleTable, StyleWords, explain, find_top_words
 from captious.metrics.style.fitting import fit
 from captious.metrics.style.model import StyleModel
 from captious.metrics.style.onlystyle import OnlyReading
@@ -47,7 +47,7 @@ def test_ranking_puts_the_closest_first(model: StyleModel) -> None:
 
 def test_top_words_of_a_style() -> None:
     # fine stands in two of two happy captions and nowhere else: CNG = 2/3 · ECDF(2) = 2/3.
-    best = top_words(MODEL, "happy", 1, 1)[0]
+    best = find_top_words(MODEL, "happy", 1, 1)[0]
     assert (best.ngram, best.captions, best.styles) == ("fine", 2, 1)
     assert best.score == pytest.approx(2 / 3)
     assert [word.n for word in StyleWords.of(MODEL, ["angry"], 5).words["angry"]] == [1, 1, 2]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from captious.errors import InputError
-from captious.metrics.style.files import load, opened
+from captious.metrics.style.files import load, load_once
 from captious.metrics.style.model import StyleModel
 
 
@@ -20,7 +20,7 @@ def test_round_trip(model: StyleModel, model_file: str) -> None:
     )
     assert again.captions.tolist() == [2, 2, 3]
     assert again.score("fine", "happy") == model.score("fine", "happy")
-    assert opened(model_file) is opened(model_file)
+    assert load_once(model_file) is load_once(model_file)
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_damaged_foreign_and_other_versions_are_refused(model_file: str, change,
 
 def test_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="captious style fit"):
-        opened(tmp_path / "none.style")
+        load_once(tmp_path / "none.style")

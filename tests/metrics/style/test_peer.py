@@ -11,7 +11,7 @@ from lab.benchmarks.style_peer import Peer, table_one
 from captious.captions import CaptionSet
 from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
-from captious.metrics.style.onlystyle import ModelNgrams, all_scores
+from captious.metrics.style.onlystyle import ModelNgrams, score_all_styles
 from captious.metrics.style.stylecider import StyleCider
 from captious.probes.style import StyledCaptions, StyledCorpus
 
@@ -34,7 +34,7 @@ def test_scores_agree(tmp_path: Path, seed: int, styles: int, size: int) -> None
     texts = [text for _, text in corpus(seed + 100, 1, 25)] + ["a z b", "z"]
     peer, model = Peer(rows), fit(rows)
     expected = [[peer.onlystyle(text, style) for style in model.styles] for text in texts]
-    assert np.abs(all_scores(ModelNgrams.of(model, texts)) - expected).max() < 1e-12
+    assert np.abs(score_all_styles(ModelNgrams.of(model, texts)) - expected).max() < 1e-12
     save(model, tmp_path / "m.style")
     items = {str(i): text for i, text in enumerate(texts)}
     references = {str(i): [rows[i][1], rows[i + 1][1]] for i in range(len(texts))}

@@ -1,4 +1,4 @@
-"""Folders of scored shards, made without a run: every shard is measured alone."""
+"""Folders of scored shards without statistics of items, made without a run: every shard is measured alone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from captious.io.shards import Shard, expand, read_shard
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
-from captious.metrics.rows import TypeSets
 from captious.options import Resampling
 from captious.runs import Run
-from captious.runs.report import part_summary
-from captious.runs.shards._passes import hashes_of
 from captious.runs.shards.plan import claim
 from captious.runs.shards.scoring import _finish
-from captious.runs.tables import items_table
+from captious.runs.summary import part_summary
+from captious.runs.tables import items_table, types_of
 
 
 def write_lines(folder: Path, shards: Mapping[str, Sequence[Mapping]]) -> str:
@@ -48,7 +46,7 @@ def write_tar(path: Path, members: Mapping[str, bytes], format: int = tarfile.PA
 def scored(pattern: str, out: Path, metrics: str = "rouge", broken: Mapping[str, str] = MappingProxyType({})) -> Run:
     """The run of these shards, by metrics that need no corpus; ``broken`` items have a reason and no value."""
     shards, chosen = expand(pattern), parse_all(metrics)
-    run = claim(out, chosen, shards, {})
+    run = claim(out, chosen, shards, {"store_rows": False})
     for shard in shards:
         content = read_shard(shard, images=False)
         captions = content.captions
@@ -63,13 +61,12 @@ def write_part(run: Run, shard: Shard, captions: CaptionSet, measured: Sequence[
     summary = part_summary(
         shard.name, run, captions, measurements, size=shard.size, seconds={"read": 0.25, "ROUGE-L": 0.75}, **facts
     )
-    types = {key: hashes_of(one.rows) for key, one in measurements.items() if isinstance(one.rows, TypeSets)}
-    run.write_part(summary, items_table(captions, measurements, run.metrics), types)
+    run.write_part(summary, items_table(captions, measurements, run.metrics), types_of(measurements))
 
 
 def finish(run: Run, metrics: Sequence[Metric]) -> Run:
     """The run with a marker that says what its parts hold, and with the warnings of its report."""
-    return _finish(run, metrics, Resampling(), {}).source
+    return _finish(run, metrics, Resampling(), {}).source.run
 
 
 def without(measurement: Measurement, broken: Mapping[str, str]) -> Measurement:

@@ -58,8 +58,8 @@ def test_it_shows_and_saves_itself(folders, tmp_path):
     assert "2 systems, 32 items" in str(comparison) and "ROUGE-L" in str(comparison)
     comparison.save(tmp_path / "out")
     assert "#sort=" not in (tmp_path / "out" / "report.html").read_text()  # there are no items to sort
-    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"a", "b", "report.html", "captious-run.json"}
-    data = json.loads((tmp_path / "out" / "captious-run.json").read_text())
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"a", "b", "report.html", "captious-output.json"}
+    data = json.loads((tmp_path / "out" / "captious-output.json").read_text())
     assert data["systems"]["b"]["items"] == 32
     assert (tmp_path / "out" / "b" / "shards.csv").read_text().startswith("shard,items,rouge")
     assert comparison.to_pandas("items")["system"].tolist() == ["a"] * 32 + ["b"] * 32
@@ -71,7 +71,7 @@ def test_the_order_of_the_shards_does_not_matter(folders, tmp_path):
     shutil.copytree(folders["b"], path.parent)
     marker = json.loads(path.read_text())
     marker["parts"] = dict(reversed(marker["parts"].items()))
-    marker["read"]["shards"].reverse()
+    marker["shards"].reverse()
     path.write_text(json.dumps(marker))
     turned = compare({"a": folders["a"], "b": path.parent}).differences
     assert turned == compare(folders).differences
@@ -98,7 +98,7 @@ def test_what_does_not_compare_is_refused(folders, tmp_path):
         ("fewer_shards", r"a and x: x has no shard s7, expected the same shards"),
         ("other_metric", r"no metric is in all runs: a holds rouge; x holds bleu\(n=1\), bleu\(n=2\)"),
         ("plain", r"no metric is in all runs"),
-        ("bleu/s0.jsonl", r"a is a run of shards and x is not; expected runs of the same shards"),
+        ("bleu/s0.jsonl", r"scores_a: holds no statistics of its items, expected runs of the same shards; or score"),
     ]:
         with pytest.raises(InputError, match=message):
             compare({"a": folders["a"], "x": tmp_path / folder})

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from tests.runs.shards.scored import finish, write_part
 
-from captious._core.files import MARKER
+from captious._core.files import RUN
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.metrics.registry import parse_all
 from captious.runs._histogram import Histogram
-from captious.runs.folder import Run, count_distinct, open_run
+from captious.runs.folder import Run, count_distinct
 from captious.runs.marker import Marker
 from captious.runs.shards.plan import claim
 from captious.runs.summary import PartSummary
@@ -50,7 +50,7 @@ def test_a_marker_is_read_back(tmp_path: Path) -> None:
     write(run, "b")
     marker = finish(run, ROUGE).marker
     assert Marker.from_json(marker.to_json(), "x") == marker
-    assert open_run(tmp_path / "scores").marker == marker
+    assert Run.at(tmp_path / "scores").marker == marker
     assert (marker.items, marker.parts, marker.unit) == (4, {"a": 2, "b": 2}, "shard")
 
 
@@ -61,7 +61,7 @@ def test_a_folder_goes_on(tmp_path: Path) -> None:
     again = begin(tmp_path)
     assert again.finished() == {"b": summary}
     with pytest.raises(InputError, match="1 of 2 shards is not scored yet, such as a; score the same shards again"):
-        open_run(tmp_path / "scores").parts()
+        Run.at(tmp_path / "scores").parts()
     write(run, "a")
     assert list(again.finished()) == ["a", "b"]
 
@@ -89,7 +89,7 @@ def test_metrics_are_added_where_that_is_asked_for(tmp_path: Path) -> None:
     ):
         begin(tmp_path, parse_all("rouge,rouge_n(n=2)"))
     assert begin(tmp_path, parse_all("rouge_n(n=2)"), add=True).metrics == ("rouge", "rouge_n(n=2)")
-    with pytest.raises(InputError, match=f"no {MARKER}, expected a run to add metrics to"):
+    with pytest.raises(InputError, match=f"no {RUN}, expected a run to add metrics to"):
         claim(tmp_path / "other", ROUGE, SHARDS, {}, add=True)
 
 
@@ -111,8 +111,8 @@ def test_other_scores_are_refused(tmp_path: Path, change: dict, message: str) ->
 
 def test_scores_of_another_version_are_refused(tmp_path: Path) -> None:
     write(begin(tmp_path), "a")
-    path = tmp_path / "scores" / MARKER
-    path.write_text(json.dumps({**json.loads(path.read_text()), "captious": "9"}))
+    path = tmp_path / "scores" / RUN
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": "9"}))
     with pytest.raises(InputError, match=r"it is of captious 9, this is 0\."):
         begin(tmp_path)
 
@@ -149,7 +149,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "scores").mkdir()
     (tmp_path / "scores" / "a.jpg").write_bytes(b"x")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match=f"not written by captious \\(no {MARKER}\\)"):
+        with pytest.raises(InputError, match=f"not written by captious \\(no {RUN}\\)"):
             begin(tmp_path, overwrite=overwrite)
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is a file, expected the name of a folder"):

@@ -8,7 +8,7 @@ from tests.runs.shards.scored import scored, write_lines, write_tar
 
 import captious
 from captious.options import Resampling
-from captious.runs.report import read_run, report_of
+from captious.runs.report import open_run, report_of
 
 WORDS = ["a", "the", "red", "small", "dog", "cat", "man", "boat", "runs", "sits", "on", "near", "grass", "water"]
 
@@ -132,7 +132,7 @@ def test_it_is_written_into_the_folder(tmp_path):
     assert sum(data["metrics"][0]["histogram"]["counts"]) == 120
     page = (tmp_path / "scores" / "report.html").read_text()
     assert "Worst by ROUGE-L" in page and page.count('class="chart"') == 5
-    again = read_run(tmp_path / "scores")
+    again = open_run(tmp_path / "scores")
     assert again["rouge"].corpus == data["metrics"][-1]["value"]
 
 

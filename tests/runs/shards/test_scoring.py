@@ -27,7 +27,7 @@ from captious.io.storage import Disk, Storage
 from captious.metrics.registry import parse_all
 from captious.models.store import get_cache_root, list_stores
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
-from captious.runs import Run, open_run, read_run
+from captious.runs import Run, open_run
 from captious.runs.shards.plan import plan_shards, share_of_worker
 from captious.runs.shards.scoring import ShardsFailed, score_shards
 from captious.text.idf import DocumentFrequency
@@ -53,7 +53,7 @@ def values(folder: Path, metric: str) -> dict[str, float | None]:
 
 def summed(folder: Path) -> list[tuple]:
     """Everything that the report is made of, save the time."""
-    return [one.metrics for one in open_run(folder).summaries()]
+    return [one.metrics for one in Run.at(folder).summaries()]
 
 
 def whole(rows: list[dict]) -> CaptionSet:
@@ -81,7 +81,7 @@ def test_values_are_those_of_the_whole_set(scored: tuple[Path, list[dict]]) -> N
 
 def test_sums_and_distinct_things_give_the_corpus_values(scored: tuple[Path, list[dict]]) -> None:
     folder, rows = scored
-    scores = open_run(folder / "scores")
+    scores = Run.at(folder / "scores")
     summaries = scores.summaries()
     for measurement in captious.evaluate(whole(rows), METRICS, Resampling(0)):
         metric = str(measurement.metric)
@@ -141,7 +141,7 @@ def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_p
         with storage.open(f"items/{path.name}") as file:
             assert pq.read_table(file) == pq.read_table(path)
     assert merged == ([2, 1, 2, 2, 2] if scheme == "memory" else [5])
-    again, expected = read_run(f"{root}/scores"), read_run(folder / "scores")
+    again, expected = open_run(f"{root}/scores"), open_run(folder / "scores")
     assert again["cider"].corpus == report["cider"].corpus == expected["cider"].corpus
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "scores"}  # and no folder called memory: or file:
     with pytest.raises(InputError, match=r"scores: contains other scores: it holds bleu.*, now it is rouge"):
@@ -187,7 +187,7 @@ def test_tars_with_images(tmp_path: Path) -> None:
     for engine in (SERIAL, PROCESSES):
         out = tmp_path / str(engine.engine)
         score_shards(source, MINI, out=out, resampling=FEW, runtime=runtime, engine=engine)
-        assert sum(one.images for one in open_run(out).summaries()) == len(captions)
+        assert sum(one.images for one in Run.at(out).summaries()) == len(captions)
     assert columns(tmp_path / "processes") == columns(tmp_path / "serial")
     # An encoder's single-precision sums depend on how many images are in a batch.
     expected = dict(captious.evaluate(captions, MINI, Resampling(0), runtime)[MINI].items)
@@ -197,7 +197,7 @@ def test_tars_with_images(tmp_path: Path) -> None:
 def test_files_of_the_folder(scored: tuple[Path, list[dict]]) -> None:
     folder, _ = scored
     names = files(folder / "scores")
-    digest = open_run(folder / "scores").marker.digest
+    digest = Run.at(folder / "scores").marker.digest
     assert [name for name in names if name.startswith("items/")] == [f"items/part-{n}.parquet" for n in range(5)]
     states = [name for name in names if name.startswith("states/cider-")]
     assert [Path(name).suffix for name in states] == [".json", ".merged"]
@@ -233,7 +233,7 @@ def test_a_shard_that_fails_is_left_out_and_tried_again(tmp_path: Path) -> None:
     others = whole([row for number, row in enumerate(rows) if number % 4 != 2])
     expected = captious.evaluate(others, "rouge", Resampling(0))["rouge"]
     assert report.size == 30 and report["rouge"].corpus == pytest.approx(expected.corpus, rel=1e-14)
-    again = read_run(tmp_path / "scores")
+    again = open_run(tmp_path / "scores")
     assert again.failed == report.failed and "part-2" in str(again)
     assert captious.keep(tmp_path / "scores", "words > 0").items == 30
     assert captious.compare({"a": tmp_path / "scores", "b": again}).differences[0].difference == 0
@@ -274,7 +274,7 @@ def test_a_shard_that_kills_its_worker_is_named(tmp_path: Path) -> None:
     source = write_shards(tmp_path / "in", records(6), 3)
     report = score_shards(source, [Fatal()], out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
     assert report.failed == {"part-1": "the process that worked on it died 3 times (signal 9; out of memory?)"}
-    assert sorted(open_run(tmp_path / "scores").finished()) == ["part-0", "part-2"]
+    assert sorted(Run.at(tmp_path / "scores").finished()) == ["part-0", "part-2"]
 
 
 def test_a_shard_whose_worker_died_once_leaves_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,8 +284,8 @@ def test_a_shard_whose_worker_died_once_leaves_a_line(tmp_path: Path, monkeypatc
     report = score_shards(source, [FatalOnce()], out=out, resampling=FEW, engine=PROCESSES, runtime=runtime)
     line = "begun again, because a worker process died (signal 9; out of memory?)"
     assert lines == [f"1 task was {line}"] and not report.failed
-    assert report.history == (f"1 shard was {line}",) == read_run(out).history
-    assert f"1 shard was {line}" in " ".join(str(read_run(out)).split())
+    assert report.history == (f"1 shard was {line}",) == open_run(out).history
+    assert f"1 shard was {line}" in " ".join(str(open_run(out)).split())
     assert json.loads((out / "captious-run.json").read_text())["history"] == [f"1 shard was {line}"]
 
 
@@ -297,7 +297,7 @@ def test_a_resumed_run_says_what_was_there(tmp_path: Path) -> None:
     options = {"out": out, "resampling": FEW, "engine": SERIAL, "runtime": Runtime(log=lines.append)}
     report = score_shards(source, "bleu,cider,vocab_size", **options)
     line = "resumed: 2 of 4 shards were already scored"
-    assert lines == [f"{out}: {line}"] and report.history == (line,) == read_run(out).history
+    assert lines == [f"{out}: {line}"] and report.history == (line,) == open_run(out).history
     lines.clear()
     again = score_shards(source, "bleu,cider,vocab_size", **options)  # nothing is left, and the record stays
     assert not lines and again.history == (line,)
@@ -376,7 +376,7 @@ def test_references_of_a_file(tmp_path: Path) -> None:
 def test_all_metrics_are_those_that_the_first_shard_allows(tmp_path: Path) -> None:
     rows = [{"id": str(number), "caption": "a dog runs"} for number in range(4)]
     score_shards([write_shards(tmp_path / "in", rows, 2)], "all", out=tmp_path / "scores", engine=SERIAL)
-    metrics = open_run(tmp_path / "scores").metrics
+    metrics = Run.at(tmp_path / "scores").metrics
     assert "vocab_size" in metrics
     assert not {"rouge", "mbleu(n=4)"}.intersection(metrics)  # no references, one candidate an item
 
@@ -503,7 +503,7 @@ def test_metrics_and_shards_are_added_to_a_folder(tmp_path: Path, monkeypatch: p
     report = score_shards(source, metrics, out=out, resampling=FEW, engine=PROCESSES)
     score_shards(source, metrics, out=tmp_path / "once", resampling=FEW, engine=SERIAL)
     assert columns(out) == columns(tmp_path / "once") and summed(out) == summed(tmp_path / "once")
-    once = read_run(tmp_path / "once")
+    once = open_run(tmp_path / "once")
     for key in report.measurements:
         assert report[key].corpus == once[key].corpus and report.intervals.get(key) == once.intervals.get(key)
 
@@ -515,7 +515,7 @@ def test_a_folder_stays_whole_while_a_metric_is_added(tmp_path: Path) -> None:
     program = DRIVER.replace('"bleu,cider,vocab_size", out=out', '"rouge", out=out, add="bleu(n=1)"')
     killed = subprocess.run([sys.executable, "-c", program, "write_part", "2", source, str(out)])
     assert killed.returncode == -signal.SIGKILL
-    assert (out / "captious-run.json").read_bytes() == before and read_run(out).size == 30
+    assert (out / "captious-run.json").read_bytes() == before and open_run(out).size == 30
     report = score_shards(source, out=out, resampling=FEW, engine=SERIAL, add="bleu(n=1)")
     assert list(report.measurements) == ["rouge", "bleu(n=1)"] and not report.failed
 

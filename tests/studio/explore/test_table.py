@@ -177,7 +177,7 @@ def test_a_column_of_another_kind_is_refused_in_one_line(runs, column, value, ex
         (lambda run: (run / "captious-run.json").unlink(), "no captious-run.json"),
         (lambda run: (run / "captious-run.json").write_text("{"), "is not JSON"),
         (lambda run: (run / "captious-run.json").write_text("[]"), "expected the facts of a run"),
-        (lambda run: (run / "captious-run.json").write_text('{"format": 1, "metrics": [1]}'), "read is missing"),
+        (lambda run: (run / "captious-run.json").write_text('{"format": 2, "metrics": [1]}'), "name is missing"),
     ],
 )
 def test_a_folder_that_is_no_run_is_refused_in_one_line(runs, spoil, message):

@@ -208,7 +208,7 @@ def test_the_command_prints_the_files_and_counts_as_json(rated, run, tmp_path):
     code, printed, _ = run("studio", "export", rated.path, "--out", out)
     assert code == 0 and "ratings.jsonl" in printed and "4 answers" in printed
     assert {path.name for path in out.iterdir()} == {
-        *("ratings.jsonl", "ratings.toml", "study.toml", "raters.csv", "events.jsonl", "captious-run.json")
+        *("ratings.jsonl", "ratings.toml", "study.toml", "raters.csv", "events.jsonl", "captious-output.json")
     }
     code, printed, _ = run("studio", "export", rated.path, "--out", out, "--overwrite", "--json")
     counts = json.loads(printed)

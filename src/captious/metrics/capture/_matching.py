@@ -67,9 +67,9 @@ class Synonyms:
     def __call__(self, one: str, other: str, whole_words: bool = False) -> bool:
         """Whether they do; with ``whole_words``, *man* is no part of *woman*."""
         mine, theirs = (f" {one} ", f" {other} ") if whole_words else (one, other)
-        return mine in theirs or theirs in mine or not self._names(one).isdisjoint(self._names(other))
+        return mine in theirs or theirs in mine or not self._find_names(one).isdisjoint(self._find_names(other))
 
-    def _names(self, label: str) -> frozenset[int]:
+    def _find_names(self, label: str) -> frozenset[int]:
         """The words of all synsets of a label, as their rows in the table."""
         if label not in self._looked_up:
             numbers = sorted(self._synsets_of(label))
@@ -103,12 +103,12 @@ class Pairing:
     def of(cls, ours: Sequence[Fact], theirs: Sequence[Fact], synonymous: Alike | None) -> Pairing:
         """Pair equal elements first, then synonyms; of several the first in alphabetical order."""
 
-        def synonyms(one: Fact, other: Fact) -> bool:
+        def are_synonyms(one: Fact, other: Fact) -> bool:
             return synonymous is not None and all(map(synonymous, one, other))
 
         partners: dict[int, tuple[int, Way]] = {}
         left = dict(enumerate(map(get_compared_words, theirs)))
-        ways: list[tuple[Way, Callable[[Fact, Fact], bool]]] = [("equal", lambda a, b: a == b), ("synonym", synonyms)]
+        ways: list[tuple[Way, Callable[[Fact, Fact], bool]]] = [("equal", lambda a, b: a == b), ("synonym", are_synonyms)]
         for way, same in ways:
             for index, one in enumerate(map(get_compared_words, ours)):
                 if index not in partners:
@@ -118,9 +118,9 @@ class Pairing:
                         del left[match]
         return cls(ours, theirs, partners)
 
-    def phrases(self) -> list[str]:
+    def list_phrases(self) -> list[str]:
         """Elements of both sides without a partner, where both have some, as the phrases that are encoded."""
-        ours, theirs = self._left()
+        ours, theirs = self._list_unpaired()
         if not ours or not theirs:
             return []
         return [*(_format_phrase(self.ours[index]) for index in ours), *(_format_phrase(self.theirs[index]) for index in theirs)]
@@ -132,9 +132,9 @@ class Pairing:
         for index, (match, _) in self.partners.items():
             ours[index] = theirs[match] = 1.0
             nearest[index] = self.theirs[match]
-        phrases = self.phrases() if vectors else []
+        phrases = self.list_phrases() if vectors else []
         if vectors and phrases:
-            rows, columns = self._left()
+            rows, columns = self._list_unpaired()
             encoded = vectors(phrases)
             cosines = np.clip(encoded[: len(rows)] @ encoded[len(rows) :].T, 0.0, 1.0)
             ours[rows], theirs[columns] = cosines.max(axis=1), cosines.max(axis=0)
@@ -143,7 +143,7 @@ class Pairing:
             }
         return Credits(ours, theirs, nearest)
 
-    def _left(self) -> tuple[list[int], list[int]]:
+    def _list_unpaired(self) -> tuple[list[int], list[int]]:
         matched = {match for match, _ in self.partners.values()}
         return (
             [index for index in range(len(self.ours)) if index not in self.partners],

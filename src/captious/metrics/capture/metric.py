@@ -140,14 +140,14 @@ class Capture(MeanMetric):
             self._pair_references(text, captions.references[owner], state.value)
             for text, owner in zip(captions.candidates.values, captions.candidates.owners.tolist(), strict=True)
         ]
-        vectors = self._vectors((one for several in comparisons for one in several), state.value)
+        vectors = self._encode_phrases((one for several in comparisons for one in several), state.value)
         values = [
-            float(np.mean([self._value(one.compute_credits(vectors)) for one in several])) if several else np.nan
+            float(np.mean([self._weigh_credits(one.compute_credits(vectors)) for one in several])) if several else np.nan
             for several in comparisons
         ]
         return Scored(candidate_means(captions, np.array(values, dtype=np.float64)))
 
-    def _value(self, credits: Mapping[Kind, Credits]) -> float:
+    def _weigh_credits(self, credits: Mapping[Kind, Credits]) -> float:
         return sum(weight * credits[kind].f for kind, weight in self._weights.items())
 
     @property
@@ -169,11 +169,11 @@ class Capture(MeanMetric):
             if any(one[kind] for kind in self._weights)
         ]
 
-    def _vectors(self, comparisons: Iterable[ReferencePairings], knowledge: CaptureResources) -> Vectors | None:
+    def _encode_phrases(self, comparisons: Iterable[ReferencePairings], knowledge: CaptureResources) -> Vectors | None:
         """What gives the vectors of phrases; each that is left anywhere is encoded once."""
         if knowledge.encoder is None:
             return None
-        distinct = sorted({phrase for one in comparisons for phrase in one.phrases()})
+        distinct = sorted({phrase for one in comparisons for phrase in one.list_phrases()})
         row = {phrase: number for number, phrase in enumerate(distinct)}
         encoded = np.nan_to_num(sentence_vectors(distinct, self.weights).astype(np.float64))
         return lambda phrases: encoded[[row[phrase] for phrase in phrases]]
@@ -182,11 +182,11 @@ class Capture(MeanMetric):
         """Parse the texts that are not known yet."""
         texts = dict.fromkeys((*captions.candidates.values, *captions.references.values))
         new = [text for text in texts if text not in knowledge.elements]
-        facts = self._facts(new, knowledge.factual)
+        facts = self._parse_facts(new, knowledge.factual)
         stop_nouns = read_stop_nouns() if self.stop_words else frozenset()
         knowledge.elements.update({text: collect_elements(facts[text], stop_nouns) for text in new})
 
-    def _facts(self, texts: Sequence[str], factual: Factual | None) -> Mapping[str, Sequence[Fact]]:
+    def _parse_facts(self, texts: Sequence[str], factual: Factual | None) -> Mapping[str, Sequence[Fact]]:
         if factual is None:
             return parse_facts(texts, self.parser, legacy_fragments=False)
         split = {text: [text[one.starts[0] : one.stops[-1]] for one in split_sentences(text)] for text in texts}
@@ -206,7 +206,7 @@ class Capture(MeanMetric):
         scores: dict[Kind, list[Credits]] = {kind: [] for kind in self._weights}
         for rank, text in enumerate(texts):
             comparisons = self._pair_references(text, item.references[0], state.value)
-            vectors = self._vectors(comparisons, state.value)
+            vectors = self._encode_phrases(comparisons, state.value)
             credits = [one.compute_credits(vectors) for one in comparisons]
             for kind, weight in self._weights.items():
                 pairings = [one.pairings[kind] for one in comparisons]
@@ -244,10 +244,10 @@ class ReferencePairings:
         """The pairings of these kinds."""
         return cls({kind: Pairing.of(ours[kind], theirs[kind], alike) for kind in kinds})
 
-    def phrases(self) -> Iterator[str]:
+    def list_phrases(self) -> Iterator[str]:
         """What is left without a partner."""
         for pairing in self.pairings.values():
-            yield from pairing.phrases()
+            yield from pairing.list_phrases()
 
     def compute_credits(self, vectors: Vectors | None) -> dict[Kind, Credits]:
         """What the elements count, by kind."""

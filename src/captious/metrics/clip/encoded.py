@@ -54,7 +54,7 @@ def compute_reference_cosines(
     return captions.once(key, lambda: _compute_reference_cosines(captions, encoder, prefix, over))
 
 
-def token_lengths(captions: CaptionSet, encoder: Encoder) -> Ints:
+def count_candidate_tokens(captions: CaptionSet, encoder: Encoder) -> Ints:
     """Tokens of each candidate, start and end included; nothing is encoded."""
     key = ("token lengths", encoder.fingerprint)
     return captions.once(key, lambda: count_tokens(encoder, captions.candidates.values))
@@ -235,8 +235,8 @@ class EncodedMetric(EncoderMetric, MeanMetric):
     def break_down(self, item: CaptionSet, state: Shared[Encoder]) -> Breakdown:
         """Detail units: each adds what the caption up to its end scores more than the caption before it."""
 
-        def scores(rank: int, texts: Sequence[str]) -> Floats:
+        def score_texts(rank: int, texts: Sequence[str]) -> Floats:
             captions = replace(item, candidates=Ragged.of([texts]))
             return self.values(compute_similarity(captions, state.value, self.prefix), captions, state.value)
 
-        return break_down_units(item.candidates.values, scores)
+        return break_down_units(item.candidates.values, score_texts)

@@ -13,7 +13,7 @@ from captious._core.types import Bools, Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
-from captious.metrics.clip.encoded import EncodedMetric, warn_outside_domain, compute_similarity, token_lengths, break_down_units
+from captious.metrics.clip.encoded import EncodedMetric, warn_outside_domain, compute_similarity, count_candidate_tokens, break_down_units
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
 from captious.metrics.rows import Scored, find_blank_texts, candidate_means, warn_truncated
@@ -86,7 +86,7 @@ class CosineMoments(State):
             raise InputError("cannot merge shards scored by different encoders")
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in SUMS})
 
-    def matched(self, cosines: Floats) -> Floats:
+    def match_cosines(self, cosines: Floats) -> Floats:
         """Cosines of the long encoder with mean and spread of the short one's."""
         mean, spread = _compute_mean_and_spread(self.number, self.short_sum, self.short_squares)
         own_mean, own_spread = _compute_mean_and_spread(self.number, self.long_sum, self.long_squares)
@@ -154,7 +154,7 @@ class SpecsRouted(MeanMetric):
         if self.scale == "own":
             return np.where(long, Specs().scale_cosines(cosines), ClipScore().scale_cosines(cosines))
         if self.scale == "matched" and state is not None:
-            return ClipScore().scale_cosines(np.where(long, state.matched(cosines), cosines))
+            return ClipScore().scale_cosines(np.where(long, state.match_cosines(cosines), cosines))
         return (cosines + 1) / 2
 
     @property
@@ -182,7 +182,7 @@ class SpecsRouted(MeanMetric):
         encoders = self.load_encoders()
         if (state.short, state.long) != tuple(map(encoder_id, encoders)):
             raise InputError(f"cannot score by other encoders than {state.short} and {state.long}, which were prepared")
-        is_long: Bools = token_lengths(captions, encoders[1]) >= self.under
+        is_long: Bools = count_candidate_tokens(captions, encoders[1]) >= self.under
         short_only, long_only = (None, None) if self.scale == "matched" else (~is_long, is_long)
         short = compute_similarity(captions, encoders[0], self.prefix, short_only)
         long = compute_similarity(captions, encoders[1], "", long_only)
@@ -213,9 +213,9 @@ class SpecsRouted(MeanMetric):
     def break_down(self, item: CaptionSet, state: CosineMoments) -> Breakdown:
         """Detail units under the encoder that the whole caption goes to."""
         short, long = self.load_encoders()
-        is_long: Bools = token_lengths(item, long) >= self.under
+        is_long: Bools = count_candidate_tokens(item, long) >= self.under
 
-        def scores(rank: int, texts: Sequence[str]) -> Floats:
+        def score_texts(rank: int, texts: Sequence[str]) -> Floats:
             encoder, prefix = (long, "") if is_long[rank] else (short, self.prefix)
             cosine = compute_similarity(replace(item, candidates=Ragged.of([texts])), encoder, prefix).cosine
             return self.scale_cosines(cosine, np.full(len(cosine), is_long[rank]), state)

@@ -17,9 +17,9 @@ from captious.io.columns import OBJECT_COLUMN
 from captious.io.printed import parse_text_list
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import Run, mark_captions, build_page_explanations
-from captious.metrics.judges._facts import ask_each, list_tokens, read_bullets, whole
-from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, quoted, read_prompt
+from captious.metrics.hallucination._marks import Run, build_page_explanations, mark_captions
+from captious.metrics.judges._facts import ask_each, limit_list_tokens, read_bullets, require_complete
+from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, quote, read_prompt
 from captious.metrics.rows import Scored, candidate_means
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
@@ -378,7 +378,7 @@ def _select_tagged_nouns(texts: Sequence[str], tagger: str) -> list[list[str]]:
 def build_list_requests(texts: Sequence[str], prompt: str) -> list[Request]:
     """Build the request for the objects of each text."""
     return [
-        Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 4)) for text in texts
+        Request((Turn("user", prompt.format(text=quote(text))),), max_tokens=limit_list_tokens(text, 4)) for text in texts
     ]
 
 
@@ -397,7 +397,7 @@ def read_objects(reply: Reply) -> list[NamedObject]:
     [(('brown dog',), False), (('cat',), True), (('red ball', 'frisbee'), False)]
     """
     objects = []
-    for line in read_bullets(whole(reply)):
+    for line in read_bullets(require_complete(reply)):
         words = [word.strip(" .").lower() for word in _ALTERNATIVES.split(line.partition("(")[0].strip())]
         if named := tuple(word for word in words if len(word) + 2 >= SHORTEST):
             objects.append(NamedObject(named, bool(_UNSURE.search(line))))

@@ -18,7 +18,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import mark_captions, build_page_explanations, format_wrong_share
+from captious.metrics.hallucination._marks import build_page_explanations, format_wrong_share, mark_captions
 from captious.metrics.rows import Scored
 from captious.render import Column, Why
 from captious.syntax.lemmas import find_wordnet_lemma

@@ -15,15 +15,15 @@ from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.hallucination._marks import mark_captions, build_page_explanations, format_wrong_share
+from captious.metrics.hallucination._marks import build_page_explanations, format_wrong_share, mark_captions
 from captious.metrics.hallucination.truth import (
     INSTANCES,
     MAKER,
     ObjectTable,
     Source,
     get_caption_source,
-    read_column_objects,
     open_table,
+    read_column_objects,
 )
 from captious.metrics.rows import Scored, format_ids
 from captious.options import LemmaRule
@@ -347,7 +347,9 @@ class Chair(Metric):
         for one, owner in zip(read, chosen.candidates.owners.tolist(), strict=True):
             mentions[owner] += one.objects.mentions
         summaries = [truth.reason or _format_summary(own, truth) for own, truth in zip(mentions, truths, strict=True)]
-        return build_page_explanations(chosen, self._mark_objects(chosen, read, truths), summaries, [*map(_format_truth, truths)])
+        return build_page_explanations(
+            chosen, self._mark_objects(chosen, read, truths), summaries, [*map(_format_truth, truths)]
+        )
 
     def _mark_objects(
         self, captions: CaptionSet, read: Sequence[ReadCaption], truths: Sequence[ImageObjects]

@@ -101,8 +101,7 @@ def get_caption_source(lemmas: LemmaRule) -> str:
 
 
 def open_table(path: str) -> ObjectTable:
-    """Read a table that ``captious make objects`` wrote, or rows of an id or image and its ``objects``, in any format.
-    """
+    """Read a table that ``captious make objects`` wrote, or rows of an id or image and its ``objects``, in any format."""
     try:
         content = read_regular(path)
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from captious.io.questions import normalize_answer
 from captious.metrics.judges._facts import read_numbered, require_all
 from captious.metrics.judges._yes_no import ALTERNATIVES, LONGEST, read_yes_no
-from captious.metrics.judges.judged import json_object, json_values, shortened
+from captious.metrics.judges.judged import read_json_object, find_json_values, shorten
 from captious.models.chat.messages import Reply, Request, Turn
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -59,24 +59,24 @@ class AnswerOptions(NamedTuple):
         pairs = zip(self.labels, self.texts, strict=True)
         return "\n".join(label if label == normalize_answer(text) else f"{label}. {text}" for label, text in pairs)
 
-    def text_of(self, label: str) -> str:
+    def find_text(self, label: str) -> str:
         """Find the option that a reply names by its label, or else in its own words; raise ValueError if it names none.
 
-        >>> AnswerOptions(("A", "B"), ("B", "(C)")).text_of("B"), AnswerOptions.of(["red", "dark blue"]).text_of("Red.")
+        >>> AnswerOptions(("A", "B"), ("B", "(C)")).find_text("B"), AnswerOptions.of(["red", "dark blue"]).find_text("Red.")
         ('(C)', 'red')
         """
         for names in (self.labels, self.texts):
             for name, text in zip(names, self.texts, strict=True):
-                if _bare(name) == _bare(label):
+                if _strip_marks(name) == _strip_marks(label):
                     return text
-        raise ValueError(f"{shortened(label)} is none of {', '.join(self.labels)}")
+        raise ValueError(f"{shorten(label)} is none of {', '.join(self.labels)}")
 
-    def by_text(self) -> AnswerOptions:
+    def without_letters(self) -> AnswerOptions:
         """Return the options without letters, for stored answers: the order in which options were shown is unknown."""
         return AnswerOptions(self.texts, self.texts)
 
 
-def _bare(text: str) -> str:
+def _strip_marks(text: str) -> str:
     """Return an answer without case, spaces and punctuation around it."""
     return normalize_answer(text).replace(" ", "_").strip("()[]\"'*")
 
@@ -96,31 +96,31 @@ class ChosenAnswer(NamedTuple):
     """The points that the second question gave it."""
 
 
-def shuffled(texts: Sequence[str], seed: int, id: str, question: str) -> list[str]:
+def shuffle_options(texts: Sequence[str], seed: int, id: str, question: str) -> list[str]:
     """Shuffle options by the seed, the item and the question only, so that the order does not depend on other rows of a
     file.
 
-    >>> shuffled(["red", "blue"], 0, "7", "Which color?") == shuffled(["blue", "red"], 0, "7", "Which color?")
+    >>> shuffle_options(["red", "blue"], 0, "7", "Which color?") == shuffle_options(["blue", "red"], 0, "7", "Which color?")
     True
     """
     name = "\x1f".join((str(seed), id, question))
     return sorted(texts, key=lambda text: hashlib.sha256(f"{name}\x1f{text}".encode()).digest())
 
 
-def choice_request(turn: Turn, options: AnswerOptions, logprobs: bool, schema: bool) -> Request:
+def build_choice_request(turn: Turn, options: AnswerOptions, logprobs: bool, schema: bool) -> Request:
     """Build a request that is answered by one label; with ``schema`` in a JSON object."""
-    form = _object({"answer": {"type": "string", "enum": list(options.labels)}}) if schema else None
+    form = _build_object_schema({"answer": {"type": "string", "enum": list(options.labels)}}) if schema else None
     top = ALTERNATIVES if logprobs and not schema else 0
     return Request((turn,), max_tokens=2 * LONGEST if schema else LONGEST, top_logprobs=top, schema=form)
 
 
-def together_request(turn: Turn, options: Sequence[AnswerOptions], schema: bool) -> Request:
+def build_joint_request(turn: Turn, options: Sequence[AnswerOptions], schema: bool) -> Request:
     """Build one request for several questions, answered by a JSON object of labels by question number."""
     labels = {str(number): {"type": "string", "enum": list(one.labels)} for number, one in enumerate(options, 1)}
-    return Request((turn,), max_tokens=64 + 16 * len(options), schema=_object(labels) if schema else None)
+    return Request((turn,), max_tokens=64 + 16 * len(options), schema=_build_object_schema(labels) if schema else None)
 
 
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _build_object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(properties),
@@ -136,12 +136,12 @@ def read_choice(reply: Reply, options: AnswerOptions) -> ChosenAnswer:
     'dog'
     """
     if reply.text.lstrip().startswith("{"):
-        return ChosenAnswer(options.text_of(str(json_object(reply.text, "answer")["answer"])))
+        return ChosenAnswer(options.find_text(str(read_json_object(reply.text, "answer")["answer"])))
     if set(options.labels) == set(YES_NO):
         answer = read_yes_no(reply)
-        return ChosenAnswer(options.text_of("yes" if answer.yes else "no"), answer.by_words)
+        return ChosenAnswer(options.find_text("yes" if answer.yes else "no"), answer.by_words)
     if not options.lettered:
-        return ChosenAnswer(options.text_of(_first_word(reply.text, options)), by_words=True)
+        return ChosenAnswer(options.find_text(_find_first_label(reply.text, options)), by_words=True)
     first = next((token for token in reply.tokens if token.text.strip()), None)
     chances = dict.fromkeys(options.labels, 0.0)
     for token, chance in first.top if first else ():
@@ -149,18 +149,18 @@ def read_choice(reply: Reply, options: AnswerOptions) -> ChosenAnswer:
         if name in chances:
             chances[name] += chance
     if any(chances.values()):
-        return ChosenAnswer(options.text_of(max(chances, key=chances.__getitem__)))
-    return ChosenAnswer(options.text_of(_label(reply.text, options)), by_words=True)
+        return ChosenAnswer(options.find_text(max(chances, key=chances.__getitem__)))
+    return ChosenAnswer(options.find_text(_find_letter(reply.text, options)), by_words=True)
 
 
-def _first_word(text: str, options: AnswerOptions) -> str:
+def _find_first_label(text: str, options: AnswerOptions) -> str:
     """Return the label that a reply begins with, or else the reply."""
     labels = [re.escape(label).replace("_", "[_ -]") for label in sorted(options.labels, key=len, reverse=True)]
     match = re.match(rf"\W*({'|'.join(labels)})\b", text, re.IGNORECASE)
     return match[1].replace("-", "_") if match else text
 
 
-def _label(text: str, options: AnswerOptions) -> str:
+def _find_letter(text: str, options: AnswerOptions) -> str:
     """Find the label in a reply: its first letter if punctuation or nothing follows, its only single letter, or else
     the reply.
     """
@@ -170,32 +170,32 @@ def _label(text: str, options: AnswerOptions) -> str:
     if len(letters) == 1:
         return str(letters.pop())
     if letters:
-        raise ValueError(f"several letters ({', '.join(sorted(letters))}) in {shortened(text)}")
+        raise ValueError(f"several letters ({', '.join(sorted(letters))}) in {shorten(text)}")
     return text
 
 
-def read_together(reply: Reply, options: Sequence[AnswerOptions]) -> list[ChosenAnswer]:
+def read_joint_reply(reply: Reply, options: Sequence[AnswerOptions]) -> list[ChosenAnswer]:
     """Read the option for each question of a joint reply; raise ValueError if one is missing."""
-    labels = _labels(reply.text, len(options))
-    return [ChosenAnswer(one.text_of(labels[number])) for number, one in enumerate(options, 1)]
+    labels = _read_labels(reply.text, len(options))
+    return [ChosenAnswer(one.find_text(labels[number])) for number, one in enumerate(options, 1)]
 
 
-def read_some(text: str, options: Sequence[AnswerOptions]) -> dict[int, ChosenAnswer]:
+def read_partial_reply(text: str, options: Sequence[AnswerOptions]) -> dict[int, ChosenAnswer]:
     """Read as many answers of a joint reply as possible, by question index."""
     answers = {}
     for index, one in enumerate(options):
-        for value in json_values(text, "{"):
+        for value in find_json_values(text, "{"):
             try:
-                answers[index] = ChosenAnswer(one.text_of(str(value[str(index + 1)])))
+                answers[index] = ChosenAnswer(one.find_text(str(value[str(index + 1)])))
             except (KeyError, TypeError, ValueError):
                 continue
     return answers
 
 
-def _labels(text: str, number: int) -> dict[int, str]:
+def _read_labels(text: str, number: int) -> dict[int, str]:
     """Read the label of each question by its number, from a JSON object or from lines."""
-    if not any(isinstance(value, dict) and value for value in json_values(text, "{")):
+    if not any(isinstance(value, dict) and value for value in find_json_values(text, "{")):
         return dict(enumerate(read_numbered(text, number), 1))
-    answers = {key: value for key, value in json_object(text, "1").items() if key.isdecimal()}
+    answers = {key: value for key, value in read_json_object(text, "1").items() if key.isdecimal()}
     require_all(list(map(int, answers)), number, text)
     return {int(key): value if isinstance(value, str) else json.dumps(value) for key, value in answers.items()}

@@ -15,8 +15,8 @@ from typing import ClassVar, Literal
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.explanation import Contribution
-from captious.metrics.judges._yes_no import yes_and_no
-from captious.metrics.judges.judged import CallPlan, JudgedMetric, JudgeSetup, Verdict, plan_requests, shortened
+from captious.metrics.judges._yes_no import sum_yes_and_no
+from captious.metrics.judges.judged import CallPlan, JudgedMetric, JudgeSetup, Verdict, plan_requests, shorten
 from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
 from captious.render import Column
@@ -44,9 +44,9 @@ def find_number(text: str) -> re.Match[str]:
     label = _LABEL.match(plain)
     first = [match for match in numbers if label and match.start() == label.end()]
     if not numbers:
-        raise ValueError(f"no number in {shortened(text)}")
+        raise ValueError(f"no number in {shorten(text)}")
     if len(numbers) > 1 and not first:
-        raise ValueError(f"{len(numbers)} numbers in {shortened(text)}, expected one")
+        raise ValueError(f"{len(numbers)} numbers in {shorten(text)}, expected one")
     number = (first or numbers)[0]
     if float(number[0]) > 1:
         raise ValueError(f"score {number[0]} is not from 0 to 1")
@@ -76,7 +76,7 @@ def digit_probabilities(reply: Reply, position: int) -> Mapping[str, float]:
     return probabilities
 
 
-def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -> list[Contribution]:
+def split_expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -> list[Contribution]:
     """Return the contribution of every digit to the expected number.
 
     The probabilities are those among all tokens, so that they sum to less than 1; ``renormalize`` makes it 1.
@@ -91,7 +91,7 @@ def expectation(steps: Steps, renormalize: bool, name: Callable[[float], str]) -
     return parts
 
 
-def smoothed_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
+def smooth_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
     """Smooth a number from 0 to 1 as FLEUR does; None if the server sent no probabilities.
 
     Expected first decimal, and the second where the reply has one that is not 0. Where the reply is 1, the leading
@@ -115,26 +115,26 @@ def smoothed_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
             steps = [*steps, (second, lambda digits: float(f"0.0{digits}"))]
     if not all(probabilities for probabilities, _ in steps):
         return None
-    parts = expectation(steps, renormalize, lambda worth: f"{worth:.12g}" if worth % 1 else f"{worth:.1f}")
+    parts = split_expectation(steps, renormalize, lambda worth: f"{worth:.12g}" if worth % 1 else f"{worth:.1f}")
     counted = (MERGED,) if merged else ()
     summary = f"the judge wrote {number[0]}"
     return Verdict(sum(part.adds for part in parts), "", {"raw": raw}, parts, counted=counted, summary=summary)
 
 
-def smoothed_yes(reply: Reply) -> Verdict | None:
+def smooth_yes(reply: Reply) -> Verdict | None:
     """Compute the probability of yes against no at the first token; None if the server sent no probabilities.
 
     >>> from captious.models.chat.messages import ReplyToken
-    >>> smoothed_yes(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.25))),))).value
+    >>> smooth_yes(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.25))),))).value
     0.75
     """
     if not any(token.top for token in reply.tokens):
         return None
-    chances = dict(zip(("yes", "no"), yes_and_no(reply), strict=True))
+    chances = dict(zip(("yes", "no"), sum_yes_and_no(reply), strict=True))
     total = sum(chances.values())
     if not total:
         number = max(len(token.top) for token in reply.tokens)
-        raise ValueError(f"neither yes nor no among the {number} likeliest beginnings of {shortened(reply.text)}")
+        raise ValueError(f"neither yes nor no among the {number} likeliest beginnings of {shorten(reply.text)}")
     parts = [
         Contribution(word, (word == "yes") * probability / total, details={"probability": probability / total})
         for word, probability in chances.items()
@@ -203,10 +203,10 @@ class SmoothedMetric(JudgedMetric):
         """Average samples of each request: in one call if the server sends several replies, else in several calls."""
         if self.samples > 1 and judge.can("n"):
             replies = ask_and_parse(judge, self._request_all_samples(requests), self._read_raw_numbers, what=self.label)
-            return [_mean([one] if isinstance(one, Failure) else one) for one in replies]
+            return [_average([one] if isinstance(one, Failure) else one) for one in replies]
         judge.can("seed")  # the signature says whether the samples can be drawn again
         values = ask_and_parse(judge, self._repeat_requests(requests), self.raw, what=self.label)
-        return [_mean(values[start : start + self.samples]) for start in range(0, len(values), self.samples)]
+        return [_average(values[start : start + self.samples]) for start in range(0, len(values), self.samples)]
 
     def _read_raw_numbers(self, reply: Reply) -> list[float]:
         """Read the numbers of all replies of one call; raise ValueError if none can be read."""
@@ -229,7 +229,7 @@ class SmoothedMetric(JudgedMetric):
         return [replace(request, temperature=1.0, sample=number) for request in requests for number in numbers]
 
 
-def _mean(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Failure:
+def _average(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Failure:
     """Average the samples that could be read."""
     numbers = [value for value in values if not isinstance(value, Failure)]
     if not numbers:

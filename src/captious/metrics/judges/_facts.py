@@ -17,10 +17,10 @@ from captious.metrics.judges.judged import (
     CallPlan,
     JudgedMetric,
     JudgeSetup,
-    json_values,
+    find_json_values,
     plan_requests,
     read_prompt,
-    shortened,
+    shorten,
 )
 from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
@@ -44,7 +44,7 @@ class FactMetric(JudgedMetric):
 
     def prompts(self) -> dict[str, str]:
         """Read the prompts by name."""
-        return folder_prompts(self.prompt, self.files)
+        return read_prompt_folder(self.prompt, self.files)
 
     @abstractmethod
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
@@ -56,7 +56,7 @@ class FactMetric(JudgedMetric):
         """Plan the calls of a set: none for captions whose replies are all stored, an estimate for others."""
         waiting, stored = list[int](), 0
         for index in range(len(captions)):
-            replaying = setup.replaying()
+            replaying = setup.as_replay()
             try:
                 self.verdicts(captions.take([index]), replaying)
                 stored += replaying.judge.usage.stored
@@ -66,12 +66,12 @@ class FactMetric(JudgedMetric):
         plan = plan_requests(setup.judge, self.requests(items, setup), self.reply_tokens)
         later = CallPlan(stored=stored)
         for item in items:
-            for request, calls, tokens in self.later_calls(item, estimated_facts(item.candidate), setup):
+            for request, calls, tokens in self.later_calls(item, estimate_facts(item.candidate), setup):
                 later += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
         return plan + later
 
 
-def folder_prompts(prompt: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+def read_prompt_folder(prompt: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Read prompts by name, from the user's folder if it has them, else from the package."""
     folder = Path(prompt) if prompt else PROMPTS
     own = {name: folder / f"{name}.txt" for name in files}
@@ -82,16 +82,16 @@ def folder_prompts(prompt: str, files: Mapping[str, tuple[str, ...]]) -> dict[st
     return {name: read_prompt(paths[name], fields) for name, fields in files.items()}
 
 
-def count_phrase(verdicts: Sequence[bool], unit: str, word: str) -> str:
+def format_count(verdicts: Sequence[bool], unit: str, word: str) -> str:
     """Format how many verdicts are positive.
 
-    >>> count_phrase([True, False, True], "fact", "true")
+    >>> format_count([True, False, True], "fact", "true")
     '2 of 3 facts true'
     """
     return f"{sum(verdicts)} of {len(verdicts)} {unit}{'' if len(verdicts) == 1 else 's'} {word}"
 
 
-def unless_failed(values: Sequence[S | Failure], make: Callable[[S], T | Failure]) -> list[T | Failure]:
+def map_unless_failed(values: Sequence[S | Failure], make: Callable[[S], T | Failure]) -> list[T | Failure]:
     """Apply `make` to each value; a Failure of an earlier step is kept."""
     return [one if isinstance(one, Failure) else make(one) for one in values]
 
@@ -110,29 +110,29 @@ def ask_each(
     return [one if isinstance(one, Failure) else by_index[index] for index, one in enumerate(requests)]
 
 
-def estimated_facts(text: str) -> int:
+def estimate_facts(text: str) -> int:
     """Estimate the number of facts in a text."""
     return max(1, round(FACTS_PER_WORD * len(text.split())))
 
 
-def list_tokens(text: str, each: int) -> int:
+def limit_list_tokens(text: str, each: int) -> int:
     """Return the token limit of a reply that lists the facts of a text, at `each` tokens per word, so that long lists
     are not cut off.
     """
     return 512 + each * len(text.split())
 
 
-def whole(reply: Reply) -> str:
+def require_complete(reply: Reply) -> str:
     """Return the text of a reply; raise ValueError if it was cut off at the token limit."""
     if reply.finish == "length":
         raise ValueError(f"cut off after {reply.reply_tokens} tokens")
     return reply.text
 
 
-def numbered(texts: Sequence[str]) -> str:
+def number_lines(texts: Sequence[str]) -> str:
     r"""Join texts as numbered lines.
 
-    >>> numbered(["a dog", "two\ncats"])
+    >>> number_lines(["a dog", "two\ncats"])
     '1. a dog\n2. two cats'
     """
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
@@ -146,7 +146,7 @@ def read_bullets(text: str) -> list[str]:
     """
     lines = [line for line in _BULLET.findall(text) if not _NOTHING.fullmatch(line)]
     if not lines and not _BULLET.search(text) and not _NOTHING.fullmatch(text):
-        raise ValueError(f"no list in {shortened(text)}")
+        raise ValueError(f"no list in {shorten(text)}")
     return lines
 
 
@@ -164,31 +164,31 @@ def read_numbered(text: str, number: int) -> list[str]:
 def require_all(numbers: Sequence[int], number: int, text: str) -> None:
     """Raise ValueError unless the numbers are 1 to `number`, each once."""
     if sorted(numbers) != list(range(1, number + 1)):
-        raise ValueError(f"expected the numbers 1 to {number}, each once, in {shortened(text)}")
+        raise ValueError(f"expected the numbers 1 to {number}, each once, in {shorten(text)}")
 
 
-def json_list(text: str) -> list[dict[str, Any]]:
+def read_json_list(text: str) -> list[dict[str, Any]]:
     r"""Read the last list of objects in a reply, in JSON or in Python syntax, ignoring text around it.
 
-    >>> json_list('Sure:\n```json\n[{"fact": 1, "true": 0}]\n```'), json_list("[{'fact': 1, 'match': None}]")
+    >>> read_json_list('Sure:\n```json\n[{"fact": 1, "true": 0}]\n```'), read_json_list("[{'fact': 1, 'match': None}]")
     ([{'fact': 1, 'true': 0}], [{'fact': 1, 'match': None}])
     """
-    lists = list(json_values(text, "["))
-    if fitting := [value for value in lists if _objects(value)]:
+    lists = list(find_json_values(text, "["))
+    if fitting := [value for value in lists if _is_object_list(value)]:
         return list(fitting[-1])
     empty = [] in lists
     try:
         value = ast.literal_eval(text[text.index("[") : text.rindex("]") + 1])
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
-    if _objects(value):
+    if _is_object_list(value):
         return list(value)
     if empty:
         return []
-    raise ValueError(f"no JSON list in {shortened(text)}")
+    raise ValueError(f"no JSON list in {shorten(text)}")
 
 
-def _objects(value: Any) -> bool:
+def _is_object_list(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
@@ -201,5 +201,5 @@ def read_flag(value: Any, what: str) -> bool:
     flags = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
     word = str(value).strip().lower().removesuffix(".0")
     if word not in flags:
-        raise ValueError(f"{what} {shortened(str(value))} is neither 1 nor 0")
+        raise ValueError(f"{what} {shorten(str(value))} is neither 1 nor 0")
     return flags[word]

@@ -32,11 +32,11 @@ from captious.metrics.explanation import VERDICT, Breakdown, Contribution
 from captious.metrics.judges._choices import (
     AnswerOptions,
     ChosenAnswer,
-    choice_request,
+    build_choice_request,
     read_choice,
-    read_some,
-    read_together,
-    together_request,
+    read_partial_reply,
+    read_joint_reply,
+    build_joint_request,
 )
 from captious.metrics.judges._yes_no import BY_WORDS
 from captious.metrics.judges.judged import (
@@ -46,7 +46,7 @@ from captious.metrics.judges.judged import (
     JudgeSetup,
     Verdict,
     plan_requests,
-    quoted,
+    quote,
     read_prompt,
 )
 from captious.models.chat.judge import ask_and_parse
@@ -196,11 +196,11 @@ class QuestionMetric(JudgedMetric):
 
     def _refuse_unfit_questions(self, captions: CaptionSet, setup: JudgeSetup) -> None:
         for item in captions:
-            own = own_questions(item, setup.tables, self.answers == COLUMN)
+            own = find_item_questions(item, setup.tables, self.answers == COLUMN)
             if isinstance(own, Failure) or not self.gold:
                 continue
             for one in own.questions:
-                self.refuse_unfit_question(one, f"{setup_name(setup, captions)}: item {own.key!r}: question {one.id}")
+                self.refuse_unfit_question(one, f"{get_source_name(setup, captions)}: item {own.key!r}: question {one.id}")
         if self.answers and not self.sees and (captions.candidates.counts > 1).any():
             id = captions.ids[int(np.argmax(captions.candidates.counts > 1))]
             raise InputError(f"{self.name}: item {id!r} has several captions, and stored answers are those of one")
@@ -223,7 +223,7 @@ class QuestionMetric(JudgedMetric):
         """List each item with its questions and their options, or a Failure if it has none."""
         items: list[AskedItem | Failure] = []
         for item in captions:
-            own = own_questions(item, setup.tables, self.answers == COLUMN)
+            own = find_item_questions(item, setup.tables, self.answers == COLUMN)
             if isinstance(own, Failure) or not own.questions:
                 items.append(own if isinstance(own, Failure) else Failure(NO_QUESTIONS))
             else:
@@ -239,15 +239,15 @@ class QuestionMetric(JudgedMetric):
     def _build_item_requests(self, asked: AskedItem, setup: JudgeSetup, logprobs: bool) -> list[Request]:
         prompt, item = setup.prompts["question"], asked.item
         images = (item.fields["image"],) if self.sees else ()
-        caption = {} if self.sees else {"caption": quoted(item.candidate)}
+        caption = {} if self.sees else {"caption": quote(item.candidate)}
         pairs = list(zip(asked.own.questions, asked.options, strict=True))
         if self.together:
             shown = [f"{one.text}\n{options.lines}" if self.gold else one.text for one, options in pairs]
             lines = [f"{number}. {text}" for number, text in enumerate(shown, 1)]
             text = prompt.format(questions="\n".join(lines), **caption)
-            return [together_request(Turn("user", text, images), asked.options, self.strict)]
+            return [build_joint_request(Turn("user", text, images), asked.options, self.strict)]
         return [
-            choice_request(
+            build_choice_request(
                 Turn("user", prompt.format(question=one.text, options=options.lines, **caption).strip(), images),
                 options,
                 logprobs,
@@ -296,7 +296,7 @@ class QuestionMetric(JudgedMetric):
             setup.judge.can("schema")  # the signature says it; the schema is sent in any case
         if self.together:
             requests = [self._build_item_requests(one, setup, False)[0] for one in asked]
-            parsers = [partial(read_together, options=one.options) for one in asked]
+            parsers = [partial(read_joint_reply, options=one.options) for one in asked]
             replies = ask_and_parse(setup.judge, requests, parsers, what=self.label)
             return [self._select_readable(*pair) for pair in zip(asked, replies, strict=True)]
         logprobs = bool(asked) and self._has_logprobs(setup, True)
@@ -313,12 +313,12 @@ class QuestionMetric(JudgedMetric):
             return list(reply)
         if self.missing == "nan":
             return reply
-        some = read_some(reply.reply, asked.options)
+        some = read_partial_reply(reply.reply, asked.options)
         return [some.get(index, reply) for index in range(len(asked.options))]
 
     def _find_stored_answers(self, asked: AskedItem, setup: JudgeSetup) -> list[ChosenAnswer | Failure] | Failure:
         """Find the stored answers in a file or a column."""
-        given = stored_answers(asked.item, asked.own, setup.tables)
+        given = find_stored_answers(asked.item, asked.own, setup.tables)
         if isinstance(given, Failure):
             return [given] * len(asked.options) if self.missing == "wrong" else given
         return [
@@ -329,7 +329,7 @@ class QuestionMetric(JudgedMetric):
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
         """Read a stored answer in its own words: letters depend on the order in which the options were shown."""
         try:
-            return ChosenAnswer(options.by_text().text_of(text))
+            return ChosenAnswer(options.without_letters().find_text(text))
         except ValueError as error:
             return Failure(f"unreadable answer: {error}")
 
@@ -360,7 +360,7 @@ class QuestionMetric(JudgedMetric):
         sums = self.sums(counted)
         return Verdict(
             float(self.aggregate(np.asarray(sums, dtype=np.float64))),
-            parts=[question_part(*three) for three in chosen],
+            parts=[build_part(*three) for three in chosen],
             counted=[*([BY_WORDS] if any(one.by_words for _, one in pairs) else []), *[self.counted[1]] * len(failed)],
             summary=self.summary(counted),
             sums=sums,
@@ -373,7 +373,7 @@ class QuestionMetric(JudgedMetric):
         scale = value / total if total else 0.0
         parts = [part._replace(adds=part.adds * scale) for part in breakdown.parts]
         columns = [one for one in breakdown.columns if any(part.details.get(one.key or one.name) for part in parts)]
-        return replace(breakdown, parts=parts, columns=columns, tables=categories_table(parts))
+        return replace(breakdown, parts=parts, columns=columns, tables=build_category_table(parts))
 
     def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
         """Return the judge with its prompt, and the files of questions and answers."""
@@ -409,7 +409,7 @@ class GroupedQuestions(QuestionMetric):
         return self.schema
 
 
-def own_questions(item: Item, tables: Mapping[str, QuestionTable], answered: bool = False) -> OwnQuestions | Failure:
+def find_item_questions(item: Item, tables: Mapping[str, QuestionTable], answered: bool = False) -> OwnQuestions | Failure:
     """Find the questions of an item: in a file, in its column, or next to its stored answers.
 
     ``answered`` says that the column of answers has those of a model, and not the right ones.
@@ -430,7 +430,7 @@ def own_questions(item: Item, tables: Mapping[str, QuestionTable], answered: boo
     return Failure(NO_QUESTIONS)
 
 
-def stored_answers(item: Item, own: OwnQuestions, tables: Mapping[str, QuestionTable]) -> list[str | Failure] | Failure:
+def find_stored_answers(item: Item, own: OwnQuestions, tables: Mapping[str, QuestionTable]) -> list[str | Failure] | Failure:
     """Find the stored answers to an item's questions: in a file, by question text or else by id, or in a column."""
     if table := tables.get(ANSWER_COLUMN):
         found = table.find(item.id, item.fields.get("image"))
@@ -448,13 +448,13 @@ def stored_answers(item: Item, own: OwnQuestions, tables: Mapping[str, QuestionT
     return [Failure(NO_ANSWERS) if one is None else str(one) for one in column]
 
 
-def setup_name(setup: JudgeSetup, captions: CaptionSet) -> str:
+def get_source_name(setup: JudgeSetup, captions: CaptionSet) -> str:
     """Return the name of the source of the questions, for messages."""
     table = setup.tables.get(QUESTION_COLUMN) or setup.tables.get(ANSWER_COLUMN)
     return table.name if table else captions.name
 
 
-def question_part(question: ItemQuestion, answer: ChosenAnswer, mark: AnswerMark) -> Contribution:
+def build_part(question: ItemQuestion, answer: ChosenAnswer, mark: AnswerMark) -> Contribution:
     """Build the contribution of a question from its answer and mark."""
     return Contribution(
         question.text,
@@ -470,7 +470,7 @@ def question_part(question: ItemQuestion, answer: ChosenAnswer, mark: AnswerMark
     )
 
 
-def categories_table(parts: Sequence[Contribution]) -> list[Table]:
+def build_category_table(parts: Sequence[Contribution]) -> list[Table]:
     """Build a table of questions and points by category; an empty list if all are of one category."""
     by_category: dict[str, list[Contribution]] = {}
     for part in parts:

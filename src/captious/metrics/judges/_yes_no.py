@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from captious.captions import ImageSource
-from captious.metrics.judges.judged import shortened
+from captious.metrics.judges.judged import shorten
 from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
@@ -40,7 +40,7 @@ def ask_yes_no(
     """Ask each question of each list about the image of the list; an unanswered question fails the list."""
     lists = [() if isinstance(texts, Failure) else texts for texts in questions]
     top = ALTERNATIVES if any(lists) and judge.can("logprobs") else 0
-    requests = [yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts]
+    requests = [build_yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts]
     answers = iter(ask_and_parse(judge, requests, read_yes_no, what=what))
     results: list[list[YesNoAnswer] | Failure] = []
     for question, texts in zip(questions, lists, strict=True):
@@ -50,7 +50,7 @@ def ask_yes_no(
     return results
 
 
-def yes_no_request(text: str, image: ImageSource | None, top: int = 0) -> Request:
+def build_yes_no_request(text: str, image: ImageSource | None, top: int = 0) -> Request:
     """Build a request for a yes-or-no question about an image."""
     images = () if image is None else (image,)
     return Request((Turn("user", text.strip(), images),), max_tokens=LONGEST, top_logprobs=top)
@@ -62,18 +62,18 @@ def read_yes_no(reply: Reply) -> YesNoAnswer:
     >>> read_yes_no(Reply("No, the eyes are closed."))
     YesNoAnswer(yes=False, probability=0.0, by_words=True)
     """
-    yes, no = yes_and_no(reply)
+    yes, no = sum_yes_and_no(reply)
     if yes + no > 0:
         return YesNoAnswer(yes > no, yes / (yes + no))
     answer = read_word(reply.text)
     return YesNoAnswer(answer, float(answer), by_words=True)
 
 
-def yes_and_no(reply: Reply) -> tuple[float, float]:
+def sum_yes_and_no(reply: Reply) -> tuple[float, float]:
     """Sum the probabilities of yes and of no at the first token that is not blank, ignoring case.
 
     >>> from captious.models.chat.messages import ReplyToken
-    >>> yes_and_no(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.125))),)))
+    >>> sum_yes_and_no(Reply("Yes", (ReplyToken(b"Yes", ((b"Yes", 0.5), (b" yes", 0.25), (b"No", 0.125))),)))
     (0.75, 0.125)
     """
     first = next((token for token in reply.tokens if token.text.strip()), None)
@@ -91,5 +91,5 @@ def read_word(text: str) -> bool:
     match = _FIRST_WORD.match(text)
     words = {match[1].lower()} if match else {word.lower() for word in _YES_OR_NO.findall(text)}
     if len(words) != 1:
-        raise ValueError(f"{'both yes and no' if words else 'neither yes nor no'} in {shortened(text)}")
+        raise ValueError(f"{'both yes and no' if words else 'neither yes nor no'} in {shorten(text)}")
     return words == {"yes"}

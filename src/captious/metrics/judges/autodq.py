@@ -14,10 +14,10 @@ from captious.captions import CaptionSet, Item
 from captious.io.questions import QUESTION_COLUMN, open_questions
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import VERDICT, Breakdown, Contribution
-from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer, read_together, together_request
-from captious.metrics.judges._facts import FactMetric, ask_each, list_tokens, numbered, read_bullets, whole
-from captious.metrics.judges._questions import own_questions
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted
+from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer, read_joint_reply, build_joint_request
+from captious.metrics.judges._facts import FactMetric, ask_each, limit_list_tokens, number_lines, read_bullets, require_complete
+from captious.metrics.judges._questions import find_item_questions
+from captious.metrics.judges.judged import JudgeSetup, Verdict, quote
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -120,7 +120,7 @@ class AutoDQ(FactMetric):
         """
         if self.value != "recall":
             return [self._build_list_request(item.candidate, setup) for item in captions]
-        lists = [(item, own_events(item, setup)) for item in captions]
+        lists = [(item, find_item_events(item, setup)) for item in captions]
         return [self._build_check_request(item.candidate, events, setup) for item, events in lists if events]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
@@ -140,7 +140,7 @@ class AutoDQ(FactMetric):
 
     def _list_reference_events(self, items: Sequence[Item], setup: JudgeSetup) -> list[list[str] | Failure]:
         """List the events of each reference: those given, or else by the model."""
-        given = [own_events(item, setup) for item in items]
+        given = [find_item_events(item, setup) for item in items]
         unlisted = [index for index, events in enumerate(given) if events is None]
         texts = [" ".join(items[index].references) for index in unlisted]
         listed = dict(zip(unlisted, self._list_events(texts, REFERENCE, setup), strict=True))
@@ -162,7 +162,7 @@ class AutoDQ(FactMetric):
                 none = Failure(f"no events in the {side}")
                 requests.append(self._build_check_request(text, events, setup) if events else none)
         parsers = [
-            partial(read_together, options=[RELATIONS] * (0 if isinstance(events, Failure) else len(events)))
+            partial(read_joint_reply, options=[RELATIONS] * (0 if isinstance(events, Failure) else len(events)))
             for events in lists
         ]
         replies = ask_each(setup.judge, requests, parsers, f"{self.label}: checking events of the {side}")
@@ -176,12 +176,12 @@ class AutoDQ(FactMetric):
         return reply if isinstance(reply, Failure) else CheckedEvents(events, [one.text for one in reply])
 
     def _build_list_request(self, text: str, setup: JudgeSetup) -> Request:
-        prompt = setup.prompts["autodq_events"].format(text=quoted(text))
-        return Request((Turn("user", prompt.strip()),), max_tokens=list_tokens(text, 4))
+        prompt = setup.prompts["autodq_events"].format(text=quote(text))
+        return Request((Turn("user", prompt.strip()),), max_tokens=limit_list_tokens(text, 4))
 
     def _build_check_request(self, text: str, events: Sequence[str], setup: JudgeSetup) -> Request:
-        prompt = setup.prompts["autodq_check"].format(text=quoted(text), events=numbered(events))
-        return together_request(Turn("user", prompt.strip()), [RELATIONS] * len(events), self.schema)
+        prompt = setup.prompts["autodq_check"].format(text=quote(text), events=number_lines(events))
+        return build_joint_request(Turn("user", prompt.strip()), [RELATIONS] * len(events), self.schema)
 
     def _build_verdict(self, recall: CheckedEvents | Failure, precision: CheckedEvents | Failure) -> Verdict | Failure:
         if isinstance(recall, Failure) or isinstance(precision, Failure):
@@ -217,7 +217,7 @@ class AutoDQ(FactMetric):
 
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the check of the caption's events, and the listing and check of the reference's."""
-        own = own_events(item, setup)
+        own = find_item_events(item, setup)
         reference, events = " ".join(item.references), own if own is not None else [BLANK] * MOST_EVENTS
         calls = []
         if self.value != "precision":
@@ -235,12 +235,12 @@ class AutoDQ(FactMetric):
         return {**super().settings(state), **{name: str(table) for name, table in state.value.tables.items()}}
 
 
-def own_events(item: Item, setup: JudgeSetup) -> list[str] | None:
+def find_item_events(item: Item, setup: JudgeSetup) -> list[str] | None:
     """Find the events that come with an item; None if the model must list them."""
-    own = own_questions(item, setup.tables)
+    own = find_item_questions(item, setup.tables)
     return None if isinstance(own, Failure) else [one.text for one in own.questions]
 
 
 def read_events(reply: Reply) -> list[str]:
     """Read the events of a reply, at most ten."""
-    return read_bullets(whole(reply))[:MOST_EVENTS]
+    return read_bullets(require_complete(reply))[:MOST_EVENTS]

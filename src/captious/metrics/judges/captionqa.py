@@ -9,8 +9,8 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.questions import ItemQuestion, normalize_answer
 from captious.metrics.contract import Shared
-from captious.metrics.judges._choices import LETTERS, YES_NO, AnswerOptions, ChosenAnswer, shuffled
-from captious.metrics.judges._questions import COLUMN, AnswerMark, GroupedQuestions, OwnQuestions, own_questions
+from captious.metrics.judges._choices import LETTERS, YES_NO, AnswerOptions, ChosenAnswer, shuffle_options
+from captious.metrics.judges._questions import COLUMN, AnswerMark, GroupedQuestions, OwnQuestions, find_item_questions
 from captious.metrics.judges.judged import JudgeSetup
 from captious.metrics.rows import Scored
 from captious.models.chat.messages import Failure
@@ -102,8 +102,8 @@ class CaptionQA(GroupedQuestions):
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """Shuffle the choices and "cannot" by the seed, the item and the question."""
         if self.is_yes_no(question):
-            return AnswerOptions.of(shuffled(question.choices, self.seed, key, question.text))
-        return AnswerOptions.of(shuffled([*question.choices, CANNOT], self.seed, key, question.text))
+            return AnswerOptions.of(shuffle_options(question.choices, self.seed, key, question.text))
+        return AnswerOptions.of(shuffle_options([*question.choices, CANNOT], self.seed, key, question.text))
 
     def is_yes_no(self, question: ItemQuestion) -> bool:
         """Return True if a question gets no option "cannot"."""
@@ -128,7 +128,7 @@ class CaptionQA(GroupedQuestions):
     def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
         """Score items as points and questions; a note says how much "cannot" to every question would earn."""
         scored = super().score_items(captions, state)
-        lists = [own_questions(item, state.value.tables, self.answers == COLUMN) for item in captions]
+        lists = [find_item_questions(item, state.value.tables, self.answers == COLUMN) for item in captions]
         questions = [one for own in lists if isinstance(own, OwnQuestions) for one in own.questions]
         if self.value != "score" or not questions:
             return scored

@@ -11,10 +11,10 @@ from captious.metrics.judges.judged import (
     JudgedMetric,
     JudgeSetup,
     Verdict,
-    composed_prompt,
-    json_object,
-    listed,
-    number_between,
+    join_prompts,
+    read_json_object,
+    format_list,
+    parse_number,
 )
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
@@ -62,13 +62,13 @@ class Clair(JudgedMetric):
     def prompts(self) -> dict[str, str]:
         """Read the prompt."""
         ending = "clair_reason" if self.reason else "clair_score"
-        return {self.name: composed_prompt(self.prompt, self.fields, "clair", ending)}
+        return {self.name: join_prompts(self.prompt, self.fields, "clair", ending)}
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per item, with its candidates and references as two lists."""
         prompt = setup.prompts[self.name]
         texts = [
-            prompt.format(candidates=listed(one.candidates), references=listed(one.references)) for one in captions
+            prompt.format(candidates=format_list(one.candidates), references=format_list(one.references)) for one in captions
         ]
         properties = _SCORE | _REASON if self.reason else _SCORE
         schema = {
@@ -92,5 +92,5 @@ def parse_score(reply: Reply) -> Verdict:
     >>> parse_score(Reply('{"score": 85, "reason": "Both show a dog."}')).value
     0.85
     """
-    answer = json_object(reply.text, "score")
-    return Verdict(number_between(answer["score"], 0, 100) / 100, str(answer.get("reason") or ""))
+    answer = read_json_object(reply.text, "score")
+    return Verdict(parse_number(answer["score"], 0, 100) / 100, str(answer.get("reason") or ""))

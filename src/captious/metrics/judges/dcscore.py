@@ -18,16 +18,16 @@ from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.judges._facts import (
     FactMetric,
     ask_each,
-    estimated_facts,
-    json_list,
-    list_tokens,
-    numbered,
+    estimate_facts,
+    read_json_list,
+    limit_list_tokens,
+    number_lines,
     read_flag,
     require_all,
-    unless_failed,
-    whole,
+    map_unless_failed,
+    require_complete,
 )
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted, shortened
+from captious.metrics.judges.judged import JudgeSetup, Verdict, quote, shorten
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -69,9 +69,9 @@ class FactLists(NamedTuple):
     @property
     def numbered(self) -> str:
         """The facts of the caption as the prompts have them."""
-        return numbered([fact.text for fact in self.facts])
+        return number_lines([fact.text for fact in self.facts])
 
-    def oracle_of(self, index: int, matches: Sequence[Matches]) -> str:
+    def find_oracle_fact(self, index: int, matches: Sequence[Matches]) -> str:
         """Find the oracle fact that a fact is most often matched with; empty if it is mostly unmatched."""
         ((match, _),) = Counter(one[index] for one in matches).most_common(1)
         return "" if match is None else self.oracle[match]
@@ -152,7 +152,7 @@ class DCScore(FactMetric):
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
         """Load the judge and the prompts. The column of facts is checked before any request is sent."""
         for item in captions:
-            own_facts(item)
+            read_item_facts(item)
         return super().prepare(captions)
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
@@ -163,8 +163,8 @@ class DCScore(FactMetric):
         """List, match and check the facts of each caption, and compute the value."""
         facts = self._extract_facts(self.requests(captions, setup), setup, "in the caption")
         oracle = self._list_oracle_facts(captions, setup)
-        lists = [paired(*parts) for parts in zip(captions, facts, oracle, strict=True)]
-        matching = unless_failed(lists, lambda one: self._build_match_request(one, setup))
+        lists = [pair_lists(*parts) for parts in zip(captions, facts, oracle, strict=True)]
+        matching = map_unless_failed(lists, lambda one: self._build_match_request(one, setup))
         checking = [
             one if isinstance(one, Failure) else self._build_check_request(item, one, setup)
             for item, one in zip(captions, lists, strict=True)
@@ -182,7 +182,7 @@ class DCScore(FactMetric):
 
     def _list_oracle_facts(self, captions: CaptionSet, setup: JudgeSetup) -> list[list[str] | Failure]:
         """List the oracle facts from the column, or else by the judge from the references."""
-        lists: list[list[str] | Failure] = [*map(own_facts, captions)]
+        lists: list[list[str] | Failure] = [*map(read_item_facts, captions)]
         unlisted = [index for index, one in enumerate(lists) if not one]
         requests = [self._build_list_request(" ".join(captions.references[index]), setup) for index in unlisted]
         extracted = self._extract_facts(requests, setup, "in the references")
@@ -191,17 +191,17 @@ class DCScore(FactMetric):
         return lists
 
     def _build_list_request(self, text: str, setup: JudgeSetup) -> Request:
-        prompt = setup.prompts["dcscore_facts"].format(text=quoted(text))
-        return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 24))
+        prompt = setup.prompts["dcscore_facts"].format(text=quote(text))
+        return Request((Turn("user", prompt),), max_tokens=limit_list_tokens(text, 24))
 
     def _build_match_request(self, lists: FactLists, setup: JudgeSetup) -> Request:
-        oracle = numbered(lists.oracle)
+        oracle = number_lines(lists.oracle)
         prompt = setup.prompts["dcscore_match"].format(facts=lists.numbered, oracle=oracle)
         return Request((Turn("user", prompt),), temperature=1.0, max_tokens=256 + 24 * len(lists.facts))
 
     def _build_check_request(self, item: Item, lists: FactLists, setup: JudgeSetup) -> Request:
         reference = "\n".join(item.references)
-        prompt = setup.prompts["dcscore_check"].format(reference=quoted(reference), facts=lists.numbered)
+        prompt = setup.prompts["dcscore_check"].format(reference=quote(reference), facts=lists.numbered)
         turn = Turn("user", prompt, (item.fields["image"],))
         return Request((turn,), temperature=0.3, max_tokens=256 + 24 * len(lists.facts), detail="high")
 
@@ -253,7 +253,7 @@ class DCScore(FactMetric):
                     "true": sum(check[index] for check in checks) / len(checks),
                     "matched": sum(match[index] is not None for match in matches) / len(matches),
                     "relevant": "yes" if fact.relevant else "no",
-                    "oracle_fact": lists.oracle_of(index, matches),
+                    "oracle_fact": lists.find_oracle_fact(index, matches),
                 },
             )
             for index, fact in enumerate(lists.facts)
@@ -286,27 +286,27 @@ class DCScore(FactMetric):
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the calls for the oracle facts, unless they are given, and for the matchings and checks."""
         words = " ".join(item.references)
-        oracle = own_facts(item) or [BLANK] * estimated_facts(words)
+        oracle = read_item_facts(item) or [BLANK] * estimate_facts(words)
         lists = FactLists([MatchedFact(BLANK)] * facts, oracle)
         sampled = [self._build_match_request(lists, setup), self._build_check_request(item, lists, setup)]
         calls = [(request, self.samples, 12 * facts) for request in sampled]
-        return calls if own_facts(item) else [(self._build_list_request(words, setup), 1, 30 * len(oracle)), *calls]
+        return calls if read_item_facts(item) else [(self._build_list_request(words, setup), 1, 30 * len(oracle)), *calls]
 
 
-def own_facts(item: Item) -> list[str]:
+def read_item_facts(item: Item) -> list[str]:
     """Read the oracle facts that came with an item: a list of texts, or such a list as JSON; empty if there are none.
 
-    >>> own_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
+    >>> read_item_facts(Item("7", fields={"facts": ["There is a dog.", "The dog is wet."]}))
     ['There is a dog.', 'The dog is wet.']
     """
     return parse_text_list(item.fields.get(OWN_FACTS), item.id, OWN_FACTS) or []
 
 
-def paired(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
+def pair_lists(item: Item, facts: list[MatchedFact] | Failure, oracle: list[str] | Failure) -> FactLists | Failure:
     """Pair both lists, or return the Failure of one."""
     if isinstance(facts, Failure):
         return facts
-    return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle, bool(own_facts(item)))
+    return oracle if isinstance(oracle, Failure) else FactLists(facts, oracle, bool(read_item_facts(item)))
 
 
 def read_facts(reply: Reply) -> list[MatchedFact]:
@@ -316,10 +316,10 @@ def read_facts(reply: Reply) -> list[MatchedFact]:
     [MatchedFact(text='It is wet.', identifier='dog', relevant=False)]
     """
     facts = []
-    for entry in json_list(whole(reply)):
+    for entry in read_json_list(require_complete(reply)):
         text = entry.get("fact")
         if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"no fact in {shortened(json.dumps(entry, default=str))}")
+            raise ValueError(f"no fact in {shorten(json.dumps(entry, default=str))}")
         relevant = read_flag(entry.get("relevance", 1), "relevance")
         facts.append(MatchedFact(text.strip(), str(entry.get("identifier") or ""), relevant))
     return facts
@@ -328,15 +328,15 @@ def read_facts(reply: Reply) -> list[MatchedFact]:
 def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
     """Read the index of each fact's oracle fact, or None."""
     assert isinstance(lists, FactLists)
-    entries = json_list(whole(reply))
+    entries = read_json_list(require_complete(reply))
     matches: list[int | None] = [None] * len(lists.facts)
-    numbers = [whole_number(entry.get("fact"), "fact") for entry in entries]
+    numbers = [parse_integer(entry.get("fact"), "fact") for entry in entries]
     require_all(numbers, len(lists.facts), reply.text)
     for number, entry in zip(numbers, entries, strict=True):
         match = entry.get("match")
         if match is None or str(match).strip().lower() in ("none", "null", ""):
             continue
-        index = whole_number(match, "match") - 1
+        index = parse_integer(match, "match") - 1
         if not 0 <= index < len(lists.oracle):
             raise ValueError(f"match {index + 1} is not from 1 to {len(lists.oracle)}")
         matches[number - 1] = index
@@ -346,9 +346,9 @@ def read_matches(reply: Reply, lists: FactLists | Failure) -> Matches:
 def read_checks(reply: Reply, lists: FactLists | Failure) -> Checks:
     """Read whether each fact is true."""
     assert isinstance(lists, FactLists)
-    entries = json_list(whole(reply))
-    flags = {whole_number(entry.get("fact"), "fact"): read_flag(entry.get("true"), "true") for entry in entries}
-    require_all([whole_number(entry.get("fact"), "fact") for entry in entries], len(lists.facts), reply.text)
+    entries = read_json_list(require_complete(reply))
+    flags = {parse_integer(entry.get("fact"), "fact"): read_flag(entry.get("true"), "true") for entry in entries}
+    require_all([parse_integer(entry.get("fact"), "fact") for entry in entries], len(lists.facts), reply.text)
     return tuple(flags[number] for number in range(1, len(lists.facts) + 1))
 
 
@@ -398,9 +398,9 @@ def average(scores: Sequence[FactScores]) -> FactScores:
     return FactScores(precision, recall, f1, adds)
 
 
-def whole_number(value: Any, what: str) -> int:
+def parse_integer(value: Any, what: str) -> int:
     """Parse an integer in a reply."""
     try:
         return int(str(value).strip().removesuffix(".0").lstrip("#"))
     except ValueError:
-        raise ValueError(f"{what} {shortened(str(value))} is not a number") from None
+        raise ValueError(f"{what} {shorten(str(value))} is not a number") from None

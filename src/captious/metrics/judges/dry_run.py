@@ -94,7 +94,7 @@ def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric])
         if isinstance(metric, AsksJudge)
     }
     silent = [
-        _why_nothing(metric, captions[name])
+        _explain_no_calls(metric, captions[name])
         for metric in judged
         for name in captions
         if (plan := plans.get((name, str(metric)))) and not plan.calls and not plan.stored
@@ -102,7 +102,7 @@ def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric])
     return DryRun(plans, get_runtime().judging.prices, tuple(silent))
 
 
-def _why_nothing(metric: Metric, captions: CaptionSet) -> str:
+def _explain_no_calls(metric: Metric, captions: CaptionSet) -> str:
     """Explain why a metric would send no request about a set."""
     try:
         metric.refuse_unfit(captions)

@@ -14,15 +14,15 @@ from captious.metrics.explanation import Contribution
 from captious.metrics.judges._facts import (
     FactMetric,
     ask_each,
-    count_phrase,
-    list_tokens,
-    numbered,
+    format_count,
+    limit_list_tokens,
+    number_lines,
     require_all,
-    unless_failed,
-    whole,
+    map_unless_failed,
+    require_complete,
 )
-from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted, shortened
+from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, build_yes_no_request
+from captious.metrics.judges.judged import JudgeSetup, Verdict, quote, shorten
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -120,28 +120,28 @@ class FaithScore(FactMetric):
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build the requests that label the sub-sentences of each caption."""
         prompt = setup.prompts["faithscore_labels"]
-        pieces = [sub_sentences(item.candidate) for item in captions]
+        pieces = [split_sub_sentences(item.candidate) for item in captions]
         return [
-            Request((Turn("user", prompt.format(sentences=numbered(one))),), max_tokens=64 + 8 * len(one))
+            Request((Turn("user", prompt.format(sentences=number_lines(one))),), max_tokens=64 + 8 * len(one))
             for one in pieces
         ]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """List and verify the facts of each caption, and compute the share of true ones."""
-        parsers = [partial(read_labels, sentences=sub_sentences(item.candidate)) for item in captions]
+        parsers = [partial(read_labels, sentences=split_sub_sentences(item.candidate)) for item in captions]
         described = ask_each(setup.judge, self.requests(captions, setup), parsers, f"{self.label}: labels")
-        requests = unless_failed(described, lambda one: self._build_facts_request(one.text, setup))
+        requests = map_unless_failed(described, lambda one: self._build_facts_request(one.text, setup))
         facts = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
         check = setup.prompts["faithscore_check"]
-        statements = unless_failed(facts, lambda one: [check.format(statement=quoted(fact.text)) for fact in one])
+        statements = map_unless_failed(facts, lambda one: [check.format(statement=quote(fact.text)) for fact in one])
         answers = ask_yes_no(setup.judge, statements, captions.images, f"{self.label}: verifying")
         return [self._build_verdict(*parts) for parts in zip(described, facts, answers, strict=True)]
 
     def _build_facts_request(self, text: str, setup: JudgeSetup) -> Request | Failure:
         if not text:
             return Failure("no facts: nothing in the caption describes the image")
-        prompt = setup.prompts["faithscore_facts"].format(text=quoted(text))
-        return Request((Turn("user", prompt),), max_tokens=list_tokens(text, 8))
+        prompt = setup.prompts["faithscore_facts"].format(text=quote(text))
+        return Request((Turn("user", prompt),), max_tokens=limit_list_tokens(text, 8))
 
     def _build_verdict(
         self, described: Description | Failure, facts: list[AtomicFact] | Failure, answers: list[YesNoAnswer] | Failure
@@ -153,7 +153,7 @@ class FaithScore(FactMetric):
         verdicts = [answer.yes for answer in answers]
         counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
         if self.level == "sentence":
-            return replace(sentence_verdict(described.sentences, facts, verdicts), counted=counted)
+            return replace(judge_sentences(described.sentences, facts, verdicts), counted=counted)
         parts = [
             Contribution(
                 fact.text,
@@ -166,29 +166,29 @@ class FaithScore(FactMetric):
             )
             for fact, answer in zip(facts, answers, strict=True)
         ]
-        return Verdict(share(verdicts), parts=parts, counted=counted, summary=count_phrase(verdicts, "fact", "true"))
+        return Verdict(compute_share(verdicts), parts=parts, counted=counted, summary=format_count(verdicts, "fact", "true"))
 
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the call for the facts, and one for each fact."""
         extraction = self._build_facts_request(item.candidate, setup)
         assert isinstance(extraction, Request)
-        check = yes_no_request(setup.prompts["faithscore_check"].format(statement=" " * 30), item.fields["image"])
+        check = build_yes_no_request(setup.prompts["faithscore_check"].format(statement=" " * 30), item.fields["image"])
         return [(extraction, 1, 12 * facts + 20), (check, facts, 2)]
 
 
-def share(verdicts: Sequence[bool]) -> float:
+def compute_share(verdicts: Sequence[bool]) -> float:
     """Return the share of facts that are true.
 
-    >>> share([True, False, True, True])
+    >>> compute_share([True, False, True, True])
     0.75
     """
     return sum(verdicts) / len(verdicts)
 
 
-def sub_sentences(text: str) -> list[str]:
+def split_sub_sentences(text: str) -> list[str]:
     """Split a text after commas and stops.
 
-    >>> sub_sentences("A dog, 1.5 m tall, runs. It is wet.")
+    >>> split_sub_sentences("A dog, 1.5 m tall, runs. It is wet.")
     ['A dog,', '1.5 m tall,', 'runs.', 'It is wet.']
     """
     pieces = _PIECE_ENDS.split(" ".join(text.split()))
@@ -203,7 +203,7 @@ def read_labels(reply: Reply, sentences: Sequence[str]) -> Description:
     """
     lines = filter(None, map(_LABEL.match, reply.text.splitlines()))
     labels = [(int(match[1]), (match["first"] or match["last"])[0].lower()) for match in lines]
-    require_all([number for number, _ in labels], len(sentences), whole(reply))
+    require_all([number for number, _ in labels], len(sentences), require_complete(reply))
     return Description(tuple(sentences[number - 1] for number, label in sorted(labels) if label == "d"))
 
 
@@ -214,7 +214,7 @@ def read_facts(reply: Reply) -> list[AtomicFact]:
     ['There is a dog.', 'There is a ball.']
     """
     facts, category = list[AtomicFact](), ""
-    for line in whole(reply).splitlines():
+    for line in require_complete(reply).splitlines():
         if heading := _HEADING.fullmatch(line.strip()):
             category = next(one for one in CATEGORIES if one[:3] == heading[1].lower()[:3])
             line = heading[2]
@@ -222,21 +222,21 @@ def read_facts(reply: Reply) -> list[AtomicFact]:
         if category:
             facts += [AtomicFact(text, category) for text in texts if not _NO_FACT.fullmatch(text)]
     if not category:
-        raise ValueError(f"none of the lines {', '.join(CATEGORIES)} in {shortened(reply.text)}")
+        raise ValueError(f"none of the lines {', '.join(CATEGORIES)} in {shorten(reply.text)}")
     return facts
 
 
-def sentence_verdict(sentences: Sequence[str], facts: Sequence[AtomicFact], verdicts: Sequence[bool]) -> Verdict:
+def judge_sentences(sentences: Sequence[str], facts: Sequence[AtomicFact], verdicts: Sequence[bool]) -> Verdict:
     """Compute the share of sub-sentences that name no entity of a false fact, and list the false facts of the others.
 
     An entity is the last word of a fact of that category: "There is a dog." A final s does not count.
     """
-    entities = {last for fact in facts if fact.category == "entities" and (last := _words(fact.text)[-1:])}
+    entities = {last for fact in facts if fact.category == "entities" and (last := _split_words(fact.text)[-1:])}
     false = [fact.text for fact, verdict in zip(facts, verdicts, strict=True) if not verdict]
     blamed = []
     for sentence in sentences:
-        mentioned = {word for word in _words(sentence) if (word,) in entities}
-        blamed.append([text for text in false if mentioned.intersection(_words(text))])
+        mentioned = {word for word in _split_words(sentence) if (word,) in entities}
+        blamed.append([text for text in false if mentioned.intersection(_split_words(text))])
     parts = [
         Contribution(
             sentence,
@@ -246,8 +246,8 @@ def sentence_verdict(sentences: Sequence[str], facts: Sequence[AtomicFact], verd
         for sentence, wrong in zip(sentences, blamed, strict=True)
     ]
     right = [not wrong for wrong in blamed]
-    return Verdict(share(right), parts=parts, summary=count_phrase(right, "sub-sentence", "right"))
+    return Verdict(compute_share(right), parts=parts, summary=format_count(right, "sub-sentence", "right"))
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(word.removesuffix("s") for word in re.findall(r"\w+", text.lower()))

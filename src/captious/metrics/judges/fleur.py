@@ -8,16 +8,16 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need, Shared
-from captious.metrics.judges._digits import SmoothedMetric, find_number, smoothed_decimal, smoothed_yes
+from captious.metrics.judges._digits import SmoothedMetric, find_number, smooth_decimal, smooth_yes
 from captious.metrics.judges._yes_no import read_word
 from captious.metrics.judges.judged import (
     PROMPTS,
     CallPlan,
     JudgeSetup,
     Verdict,
-    composed_prompt,
-    listed,
-    quoted,
+    join_prompts,
+    format_list,
+    quote,
     read_prompt,
 )
 from captious.models.chat.judge import ask_and_parse
@@ -44,7 +44,7 @@ class _Rating(SmoothedMetric):
     def prompts(self) -> dict[str, str]:
         """Read the prompt, and the one that asks for a reason."""
         ending = "rate_yes_no" if self.answer == "yes-no" else "rate_number"
-        prompts = {"question": composed_prompt(self.prompt, self.fields, self.body, ending)}
+        prompts = {"question": join_prompts(self.prompt, self.fields, self.body, ending)}
         return prompts | ({"why": read_prompt(PROMPTS / "fleur_why.txt", ())} if self.why else {})
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
@@ -54,7 +54,7 @@ class _Rating(SmoothedMetric):
 
     def _build_turn(self, item: Item, prompt: str) -> Turn:
         """Build the turn about the only candidate of an item."""
-        texts = {"caption": quoted(item.candidate), "references": listed(item.references)}
+        texts = {"caption": quote(item.candidate), "references": format_list(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 
@@ -76,7 +76,7 @@ class _Rating(SmoothedMetric):
         questions = self.requests(captions, setup)
         conversations = [
             Request(
-                (*questions[index].turns, Turn("assistant", _raw_rating(one)), Turn("user", setup.prompts["why"])),
+                (*questions[index].turns, Turn("assistant", _get_raw_rating(one)), Turn("user", setup.prompts["why"])),
                 max_tokens=WHY_TOKENS,
             )
             for index, one in rated.items()
@@ -89,7 +89,7 @@ class _Rating(SmoothedMetric):
 
     def smoothed(self, reply: Reply) -> Verdict | None:
         """Compute the expected number, or the probability of yes."""
-        return smoothed_yes(reply) if self.answer == "yes-no" else smoothed_decimal(reply, self.renormalize)
+        return smooth_yes(reply) if self.answer == "yes-no" else smooth_decimal(reply, self.renormalize)
 
     def raw(self, reply: Reply) -> float:
         """Read the number, or 1 for yes and 0 for no."""
@@ -105,7 +105,7 @@ class _Rating(SmoothedMetric):
         return "; fleur(context=references) judges by the references alone" if blind else super().hint(reason)
 
 
-def _raw_rating(verdict: Verdict) -> str:
+def _get_raw_rating(verdict: Verdict) -> str:
     """Return the rating as the judge wrote it."""
     return str(verdict.details.get("raw", f"{verdict.value:.2f}"))
 
@@ -166,7 +166,7 @@ class Fleur(_Rating):
     @property
     def label(self) -> str:
         """FLEUR, and how it differs from what was published."""
-        return _label("FLEUR", text_only=self.context != "image", answer=self.answer)
+        return _format_label("FLEUR", text_only=self.context != "image", answer=self.answer)
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,9 @@ class RefFleur(_Rating):
     @property
     def label(self) -> str:
         """RefFLEUR, and how it differs from what was published."""
-        return _label("RefFLEUR", text_only=False, answer=self.answer)
+        return _format_label("RefFLEUR", text_only=False, answer=self.answer)
 
 
-def _label(name: str, text_only: bool, answer: str) -> str:
+def _format_label(name: str, text_only: bool, answer: str) -> str:
     differences = [*(["text only"] if text_only else []), *(["yes/no"] if answer == "yes-no" else [])]
     return f"{name} ({', '.join(differences)})" if differences else name

@@ -15,10 +15,10 @@ from captious.metrics.judges.judged import (
     JudgedMetric,
     JudgeSetup,
     Verdict,
-    listed,
-    quoted,
+    format_list,
+    quote,
     read_prompt,
-    shortened,
+    shorten,
 )
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
@@ -99,7 +99,7 @@ class Gpt4Eval(JudgedMetric):
             for item in captions:
                 answers = [item.references[0], item.candidate]
                 first, second = reversed(answers) if swapped else answers
-                text = prompt.format(references=listed(item.references), first=quoted(first), second=quoted(second))
+                text = prompt.format(references=format_list(item.references), first=quote(first), second=quote(second))
                 requests.append(Request((system, Turn("user", text)), temperature=TEMPERATURE))
         return requests
 
@@ -107,7 +107,7 @@ class Gpt4Eval(JudgedMetric):
         """Collect the scores of each caption and its reference, and the judge's explanation."""
         reviews = ask_and_parse(setup.judge, self.requests(captions, setup), parse_review, what=self.label)
         number = len(captions)
-        orders = [reviews[:number], [_turned(one) for one in reviews[number:]]] if self.swap else [reviews]
+        orders = [reviews[:number], [_swap_review(one) for one in reviews[number:]]] if self.swap else [reviews]
         return [self._build_verdict(list(same)) for same in zip(*orders, strict=True)]
 
     def _build_verdict(self, reviews: list[ReviewScores | Failure]) -> Verdict | Failure:
@@ -130,7 +130,7 @@ class Gpt4Eval(JudgedMetric):
         return Verdict(math.fsum(part.adds for part in parts), parts=parts, weight=weight, summary=summary)
 
 
-def _turned(review: ReviewScores | Failure) -> ReviewScores | Failure:
+def _swap_review(review: ReviewScores | Failure) -> ReviewScores | Failure:
     """Swap the scores of a review of the other order."""
     return review if isinstance(review, Failure) else ReviewScores(review.second, review.first, review.reason)
 
@@ -144,24 +144,24 @@ def parse_review(reply: Reply) -> ReviewScores:
     (4.0, 8.0)
     """
     line, _, rest = reply.text.strip().partition("\n")
-    pair = _labeled(line) or _bare(line)
+    pair = _find_labeled(line) or _parse_pair(line)
     if pair:
-        return ReviewScores(_on_scale(pair[0]), _on_scale(pair[1]), rest.strip())
-    pair = _labeled(reply.text)
+        return ReviewScores(_parse_score(pair[0]), _parse_score(pair[1]), rest.strip())
+    pair = _find_labeled(reply.text)
     if not pair and (match := _PAIR.search(reply.text)):
         pair = match[1], match[2]
     if not pair:
-        raise ValueError(f"no two scores in {shortened(reply.text)}")
-    return ReviewScores(_on_scale(pair[0]), _on_scale(pair[1]), reply.text.strip())
+        raise ValueError(f"no two scores in {shorten(reply.text)}")
+    return ReviewScores(_parse_score(pair[0]), _parse_score(pair[1]), reply.text.strip())
 
 
-def _labeled(text: str) -> tuple[str, str] | None:
+def _find_labeled(text: str) -> tuple[str, str] | None:
     """Find the scores after the labels of both answers, the last of each."""
     scores = {match[1]: match[2] for match in _LABELED.finditer(text)}
     return (scores["1"], scores["2"]) if len(scores) == 2 else None
 
 
-def _bare(line: str) -> tuple[str, str] | None:
+def _parse_pair(line: str) -> tuple[str, str] | None:
     """Parse a line that has nothing but two scores."""
     words = _WORDS.sub(" ", line).split()
     return (
@@ -169,7 +169,7 @@ def _bare(line: str) -> tuple[str, str] | None:
     )
 
 
-def _on_scale(text: str) -> float:
+def _parse_score(text: str) -> float:
     score = float(text)
     if not LOWEST <= score <= HIGHEST:
         raise ValueError(f"score {text} is not from 1 to 10")

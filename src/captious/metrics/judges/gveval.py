@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
-from captious.metrics.judges._digits import SAMPLED, SmoothedMetric, digit_probabilities, expectation
-from captious.metrics.judges.judged import JudgeSetup, Verdict, composed_prompt, listed, quoted, shortened
+from captious.metrics.judges._digits import SAMPLED, SmoothedMetric, digit_probabilities, split_expectation
+from captious.metrics.judges.judged import JudgeSetup, Verdict, join_prompts, format_list, quote, shorten
 from captious.models.chat.messages import Reply, Request, Turn
 
 TEMPERATURE = 1.0
@@ -73,7 +73,7 @@ class GVEval(SmoothedMetric):
 
     def prompts(self) -> dict[str, str]:
         """Read the prompt."""
-        return {self.name: composed_prompt(self.prompt, self.fields, f"gveval_{self.mode}", "gveval_steps")}
+        return {self.name: join_prompts(self.prompt, self.fields, f"gveval_{self.mode}", "gveval_steps")}
 
     def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per caption."""
@@ -84,7 +84,7 @@ class GVEval(SmoothedMetric):
 
     def _build_turn(self, item: Item, prompt: str) -> Turn:
         """Build the turn about the only candidate of an item."""
-        texts = {"caption": quoted(item.candidate), "references": listed(item.references)}
+        texts = {"caption": quote(item.candidate), "references": format_list(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 
@@ -97,17 +97,17 @@ class GVEval(SmoothedMetric):
         token, offset = place
         counted: tuple[str, ...] = ()
         if token.text[offset:].startswith(number[1].encode()):
-            steps = [(_up_to_100(digit_probabilities(reply, number.start(1))), _hundredths)]
+            steps = [(_limit_to_100(digit_probabilities(reply, number.start(1))), _hundredths)]
         elif len(number[1]) == 2:
             tens, ones = (digit_probabilities(reply, number.start(1) + index) for index in (0, 1))
-            steps, counted = [(_single(tens), _tenths), (_single(ones), _hundredths)], (SPLIT,)
+            steps, counted = [(_select_single_digits(tens), _tenths), (_select_single_digits(ones), _hundredths)], (SPLIT,)
         else:
             steps, counted = [({number[1]: 1.0}, _hundredths)], (SPLIT,)
         if not all(probabilities for probabilities, _ in steps):
             return None
-        parts = expectation(steps, renormalize=True, name=lambda worth: f"{100 * worth:.12g}")
+        parts = split_expectation(steps, renormalize=True, name=lambda worth: f"{100 * worth:.12g}")
         value = math.fsum(part.adds for part in parts)
-        reason, raw = _reason(reply, number), int(number[1])
+        reason, raw = _get_reason(reply, number), int(number[1])
         return Verdict(value, reason, {"raw": raw}, parts, counted=counted, summary=f"the judge wrote {raw}")
 
     def raw(self, reply: Reply) -> float:
@@ -123,17 +123,17 @@ def find_rating(text: str) -> re.Match[str]:
     """
     numbers = list(_BETWEEN_DOLLARS.finditer(text))
     if not numbers:
-        raise ValueError(f"no whole number between dollar signs in {shortened(text)}")
+        raise ValueError(f"no whole number between dollar signs in {shorten(text)}")
     if int(numbers[-1][1]) > 100:
         raise ValueError(f"score {numbers[-1][1]} is not from 0 to 100")
     return numbers[-1]
 
 
-def _up_to_100(probabilities: Mapping[str, float]) -> dict[str, float]:
+def _limit_to_100(probabilities: Mapping[str, float]) -> dict[str, float]:
     return {digits: probability for digits, probability in probabilities.items() if int(digits) <= 100}
 
 
-def _single(probabilities: Mapping[str, float]) -> dict[str, float]:
+def _select_single_digits(probabilities: Mapping[str, float]) -> dict[str, float]:
     return {digits: probability for digits, probability in probabilities.items() if len(digits) == 1}
 
 
@@ -145,6 +145,6 @@ def _tenths(digits: str) -> float:
     return int(digits) / 10
 
 
-def _reason(reply: Reply, number: re.Match[str]) -> str:
+def _get_reason(reply: Reply, number: re.Match[str]) -> str:
     """Return the text before the number, on one line."""
     return " ".join(reply.text[: number.start()].split())

@@ -71,7 +71,7 @@ class JudgeSetup:
             raise InputError("no model to ask: every answer is read from a file")
         return self.chat
 
-    def replaying(self) -> JudgeSetup:
+    def as_replay(self) -> JudgeSetup:
         """Return the same setup in replay mode: it reads stored replies and sends nothing."""
         if self.chat is None:
             return self
@@ -261,7 +261,7 @@ class JudgedMetric(MeanMetric):
         """List replies that could not be parsed."""
         units, reasons = self._split_units(item)
         asked = [index for index in range(len(units)) if index not in reasons]
-        return _unread(self.verdicts(units.take(asked), state.value)) if asked else Breakdown([])
+        return _list_unread_replies(self.verdicts(units.take(asked), state.value)) if asked else Breakdown([])
 
     @property
     def explains_on_page(self) -> bool:
@@ -274,7 +274,7 @@ class JudgedMetric(MeanMetric):
         units, reasons = self._split_units(chosen)
         asked = [index for index in range(len(units)) if index not in reasons]
         try:
-            verdicts = self.verdicts(units.take(asked), state.value.replaying()) if asked else []
+            verdicts = self.verdicts(units.take(asked), state.value.as_replay()) if asked else []
         except InputError as error:
             get_runtime().log(f"{self.label}: the page shows no reasons ({error})")
             return []
@@ -288,7 +288,7 @@ class JudgedMetric(MeanMetric):
     def _explain_item(self, id: str, verdicts: Sequence[Verdict | Failure]) -> Why:
         readable = [one for one in verdicts if isinstance(one, Verdict)]
         reason = next((one.reason for one in verdicts if isinstance(one, Failure)), "" if verdicts else "no candidates")
-        breakdown = _unread(verdicts) if reason else self.breakdown(readable)
+        breakdown = _list_unread_replies(verdicts) if reason else self.breakdown(readable)
         value = math.nan if reason else self.value_of(readable)
         if len(verdicts) == len(readable) == 1 and not readable[0].parts:  # a number and a reason, which need no table
             return Why(breakdown.summary, [Text([readable[0].reason])] if readable[0].reason else [])
@@ -327,14 +327,14 @@ class JudgedMetric(MeanMetric):
         return settings
 
 
-def _unread(verdicts: Sequence[Verdict | Failure]) -> Breakdown:
+def _list_unread_replies(verdicts: Sequence[Verdict | Failure]) -> Breakdown:
     """Show the replies that could not be parsed."""
     replies = dict.fromkeys(one.reply for one in verdicts if isinstance(one, Failure) and one.reply)
-    notes = [f"the judge replied: {_cut(reply)}" for reply in replies]
+    notes = [f"the judge replied: {_truncate_reply(reply)}" for reply in replies]
     return Breakdown([], notes=notes, summary=f"the judge replied: {next(iter(replies))}" if replies else "")
 
 
-def _cut(reply: str) -> str:
+def _truncate_reply(reply: str) -> str:
     return reply if len(reply) <= LONGEST_REPLY else f"{reply[:LONGEST_REPLY]}… ({len(reply):,} characters)"
 
 
@@ -355,7 +355,7 @@ def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
     return text
 
 
-def composed_prompt(own: str, fields: Sequence[str], *names: str) -> str:
+def join_prompts(own: str, fields: Sequence[str], *names: str) -> str:
     """Read the user's prompt, or join these files of the package: some metrics share parts of a prompt."""
     if own:
         return read_prompt(own, fields)
@@ -365,29 +365,29 @@ def composed_prompt(own: str, fields: Sequence[str], *names: str) -> str:
     )
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     r"""Quote a text on one line as JSON, so that a caption cannot end the quotation and continue the prompt.
 
-    >>> print(quoted('a "stop" sign'), quoted("two\ncats"))
+    >>> print(quote('a "stop" sign'), quote("two\ncats"))
     "a \"stop\" sign" "two cats"
     """
     return json.dumps(" ".join(text.split()), ensure_ascii=False)
 
 
-def listed(texts: Sequence[str]) -> str:
+def format_list(texts: Sequence[str]) -> str:
     r"""Format texts as quoted lines with a hyphen.
 
-    >>> print(listed(["a dog", "two\ncats"]))
+    >>> print(format_list(["a dog", "two\ncats"]))
     - "a dog"
     - "two cats"
     """
-    return "\n".join(f"- {quoted(text)}" for text in texts)
+    return "\n".join(f"- {quote(text)}" for text in texts)
 
 
-def json_values(text: str, opening: str) -> Iterator[Any]:
+def find_json_values(text: str, opening: str) -> Iterator[Any]:
     r"""Yield the JSON values in a reply that start with a bracket, in order, ignoring text around them.
 
-    >>> list(json_values('Sure! ```json\n{"score": 80, "reason": "a {red} dog"}\n```', "{"))
+    >>> list(find_json_values('Sure! ```json\n{"score": 80, "reason": "a {red} dog"}\n```', "{"))
     [{'score': 80, 'reason': 'a {red} dog'}]
     """
     decoder, after = json.JSONDecoder(strict=False), 0
@@ -401,37 +401,37 @@ def json_values(text: str, opening: str) -> Iterator[Any]:
         yield value
 
 
-def json_object(text: str, field: str) -> dict[str, Any]:
+def read_json_object(text: str, field: str) -> dict[str, Any]:
     r"""Read the last JSON object in a reply that has a field: an earlier one may be quoted from a caption.
 
-    >>> json_object('The caption says {"score": 100}. {"score": 20, "reason": "a {red} dog"}', "score")
+    >>> read_json_object('The caption says {"score": 100}. {"score": 20, "reason": "a {red} dog"}', "score")
     {'score': 20, 'reason': 'a {red} dog'}
     """
-    objects = [value for value in json_values(text, "{") if isinstance(value, dict)]
+    objects = [value for value in find_json_values(text, "{") if isinstance(value, dict)]
     if not objects:
-        raise ValueError(f"no JSON object in {shortened(text)}")
+        raise ValueError(f"no JSON object in {shorten(text)}")
     fitting = [value for value in objects if field in value]
     if not fitting:
         raise ValueError(f"the object has no {field}")
     return fitting[-1]
 
 
-def number_between(value: Any, low: float, high: float, what: str = "score") -> float:
+def parse_number(value: Any, low: float, high: float, what: str = "score") -> float:
     """Parse a number that must be on its scale; also a text such as "80" or "80/100".
 
-    >>> number_between("80", 0, 100), number_between(79.5, 0, 100)
+    >>> parse_number("80", 0, 100), parse_number(79.5, 0, 100)
     (80.0, 79.5)
     """
     if isinstance(value, str) and (match := re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|/\s*100)?\s*", value)):
         value = float(match[1])
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{what} {shortened(str(value))} is not a number")
+        raise ValueError(f"{what} {shorten(str(value))} is not a number")
     if not low <= value <= high:
         raise ValueError(f"{what} {value:g} is not from {low:g} to {high:g}")
     return float(value)
 
 
-def shortened(text: str, most: int = 60) -> str:
+def shorten(text: str, most: int = 60) -> str:
     """Quote a reply on one line, truncated for a message."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else f"{line[: most - 1]}…")

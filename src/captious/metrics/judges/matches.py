@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from captious.captions import CaptionSet, ImageSource
-from captious.metrics.judges.judged import JudgeSetup, json_object, listed, quoted, shortened
+from captious.metrics.judges.judged import JudgeSetup, read_json_object, format_list, quote, shorten
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
@@ -143,7 +143,7 @@ def draw(
         chosen = sorted([one for one in rounds if one in wanted][:comparisons])
     first = generator.random(len(chosen)) < 0.5 if orders == "one" else ()
     matches = [
-        Match(ids[item], (one, other), (_caption(sets[one], item), _caption(sets[other], item)))
+        Match(ids[item], (one, other), (_join_caption(sets[one], item), _join_caption(sets[other], item)))
         for item, (one, other) in ((item, pairs[pair]) for item, pair in chosen)
     ]
     return (
@@ -153,7 +153,7 @@ def draw(
     )
 
 
-def _caption(captions: CaptionSet, item: int) -> str:
+def _join_caption(captions: CaptionSet, item: int) -> str:
     return " ".join(" ".join(captions.candidates[item]).split())
 
 
@@ -165,7 +165,7 @@ def ask(
     schema: bool = False,
 ) -> list[Match]:
     """Ask the judge about the comparisons; with ``schema`` the server must follow a JSON schema."""
-    asked = questions(sets, matches, setup, images, schema)
+    asked = build_questions(sets, matches, setup, images, schema)
     requests = [request for both in asked.values() if not isinstance(both, Failure) for request in both]
     replies = iter(ask_and_parse(setup.judge, requests, parse_opinion, what="arena"))
     judged = []
@@ -179,7 +179,7 @@ def ask(
     return judged
 
 
-def questions(
+def build_questions(
     sets: Mapping[str, CaptionSet],
     matches: Sequence[Match],
     setup: JudgeSetup,
@@ -193,13 +193,13 @@ def questions(
     prompt, first = setup.prompts[PROMPT], next(iter(sets.values()))
     pictures = first.images if images else [None] * len(first)
     return {
-        index: _questions(sets[match.systems[0]], match, pictures, prompt, schema)
+        index: _build_match_questions(sets[match.systems[0]], match, pictures, prompt, schema)
         for index, match in enumerate(matches)
         if match.captions[0] != match.captions[1]
     }
 
 
-def _questions(
+def _build_match_questions(
     captions: CaptionSet, match: Match, images: Sequence[ImageSource | None], prompt: str, schema: bool
 ) -> tuple[Request, ...] | Failure:
     for name, text in zip(match.systems, match.captions, strict=True):
@@ -208,13 +208,13 @@ def _questions(
     index = captions.position(match.id)
     image, references = images[index], captions.references[index]
     evidence = ["The image is attached."] if image is not None else []
-    evidence += ["People described it so:", listed(references)] if references else []
+    evidence += ["People described it so:", format_list(references)] if references else []
     if not evidence:
         return Failure("no image and no references; pass images=... or references=...")
     pictures = () if image is None else (image,)
 
     def request(first: str, second: str) -> Request:
-        text = prompt.format(evidence="\n".join(evidence), first=quoted(first), second=quoted(second))
+        text = prompt.format(evidence="\n".join(evidence), first=quote(first), second=quote(second))
         return Request((Turn("user", text, pictures),), max_tokens=LONGEST, schema=SCHEMA if schema else None)
 
     one, other = match.captions
@@ -227,8 +227,8 @@ def parse_opinion(reply: Reply) -> Preference:
     >>> parse_opinion(Reply('{"reason": "The second one names the dog.", "better": "second"}')).better
     'second'
     """
-    answer = json_object(reply.text, "better")
+    answer = read_json_object(reply.text, "better")
     word = str(answer.get("better", "")).strip().lower().removesuffix(" caption")
     if word not in WORDS:
-        raise ValueError(f"better is {shortened(word)}, expected first, second or tie")
+        raise ValueError(f"better is {shorten(word)}, expected first, second or tie")
     return Preference(WORDS[word], str(answer.get("reason") or ""))

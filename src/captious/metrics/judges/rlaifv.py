@@ -13,16 +13,16 @@ from captious.metrics.explanation import Contribution
 from captious.metrics.judges._facts import (
     FactMetric,
     ask_each,
-    count_phrase,
-    list_tokens,
-    numbered,
+    format_count,
+    limit_list_tokens,
+    number_lines,
     read_bullets,
     read_numbered,
-    unless_failed,
-    whole,
+    map_unless_failed,
+    require_complete,
 )
-from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, yes_no_request
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quoted
+from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, build_yes_no_request
+from captious.metrics.judges.judged import JudgeSetup, Verdict, quote
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -85,27 +85,27 @@ class RlaifV(FactMetric):
         """Build the requests that list the facts of each caption."""
         prompt = setup.prompts["rlaifv_facts"]
         return [
-            Request((Turn("user", prompt.format(text=quoted(text))),), max_tokens=list_tokens(text, 8))
+            Request((Turn("user", prompt.format(text=quote(text))),), max_tokens=limit_list_tokens(text, 8))
             for text in (item.candidate for item in captions)
         ]
 
     def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """List the facts of each caption, turn them into questions, and collect the answers."""
         requests = self.requests(captions, setup)
-        listed = ask_each(setup.judge, requests, [read_list] * len(requests), f"{self.label}: facts")
+        listed = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
         facts = [one or Failure("no facts in the caption") for one in listed]
         parsers = [partial(read_questions, number=0 if isinstance(one, Failure) else len(one)) for one in facts]
-        asked = unless_failed(facts, lambda one: self._build_questions_request(one, setup))
+        asked = map_unless_failed(facts, lambda one: self._build_questions_request(one, setup))
         questions = ask_each(setup.judge, asked, parsers, f"{self.label}: questions")
         check = setup.prompts["rlaifv_check"]
-        texts = unless_failed(questions, lambda one: [check.format(question=text) for text in one])
+        texts = map_unless_failed(questions, lambda one: [check.format(question=text) for text in one])
         answers = ask_yes_no(setup.judge, texts, captions.images, f"{self.label}: verifying")
         return [self._build_verdict(*parts) for parts in zip(facts, questions, answers, strict=True)]
 
     def _build_questions_request(self, facts: Sequence[str], setup: JudgeSetup) -> Request:
-        text = numbered(facts)
+        text = number_lines(facts)
         return Request(
-            (Turn("user", setup.prompts["rlaifv_questions"].format(facts=text)),), max_tokens=list_tokens(text, 4)
+            (Turn("user", setup.prompts["rlaifv_questions"].format(facts=text)),), max_tokens=limit_list_tokens(text, 4)
         )
 
     def _build_verdict(
@@ -113,7 +113,7 @@ class RlaifV(FactMetric):
     ) -> Verdict | Failure:
         if isinstance(facts, Failure) or isinstance(questions, Failure) or isinstance(answers, Failure):
             return next(one for one in (facts, questions, answers) if isinstance(one, Failure))
-        amounts = fact_values(answers, self.value)
+        amounts = compute_fact_values(answers, self.value)
         parts = [
             Contribution(
                 fact,
@@ -127,20 +127,20 @@ class RlaifV(FactMetric):
             for fact, question, answer, amount in zip(facts, questions, answers, amounts, strict=True)
         ]
         counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
-        summary = count_phrase([answer.yes for answer in answers], "fact", "accepted")
+        summary = format_count([answer.yes for answer in answers], "fact", "accepted")
         return Verdict(sum(amounts), parts=parts, counted=counted, summary=summary)
 
     def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the call for the questions, and one for each answer."""
-        check = yes_no_request(setup.prompts["rlaifv_check"].format(question=" " * 40), item.fields["image"])
+        check = build_yes_no_request(setup.prompts["rlaifv_check"].format(question=" " * 40), item.fields["image"])
         return [(self._build_questions_request([" " * 40] * facts, setup), 1, 12 * facts), (check, facts, 2)]
 
 
-def fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
+def compute_fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
     """Compute the contribution of each fact to the value of its caption.
 
     >>> answers = [YesNoAnswer(True, 0.9), YesNoAnswer(False, 0.3)]
-    >>> fact_values(answers, "ratio"), fact_values(answers, "rejected"), sum(fact_values(answers, "probability"))
+    >>> compute_fact_values(answers, "ratio"), compute_fact_values(answers, "rejected"), sum(compute_fact_values(answers, "probability"))
     ([0.5, 0.0], [0.0, -1.0], 0.6)
     """
     if value == "rejected":
@@ -149,11 +149,11 @@ def fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejecte
     return [amount / len(answers) for amount in amounts]
 
 
-def read_list(reply: Reply) -> list[str]:
+def read_facts(reply: Reply) -> list[str]:
     """Read the facts of a reply."""
-    return read_bullets(whole(reply))
+    return read_bullets(require_complete(reply))
 
 
 def read_questions(reply: Reply, number: int) -> list[str]:
     """Read the questions of a reply, one per fact."""
-    return read_numbered(whole(reply), number)
+    return read_numbered(require_complete(reply), number)

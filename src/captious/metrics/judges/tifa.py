@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from captious.io.questions import ItemQuestion
-from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer, shuffled
+from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer, shuffle_options
 from captious.metrics.judges._questions import AnswerMark, QuestionMetric
 
 
@@ -46,7 +46,7 @@ class Tifa(QuestionMetric):
 
     def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """Shuffle the choices by the seed, the item and the question."""
-        return AnswerOptions.of(shuffled(question.choices, self.seed, key, question.text))
+        return AnswerOptions.of(shuffle_options(question.choices, self.seed, key, question.text))
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
         """Mark the right answer with 1."""

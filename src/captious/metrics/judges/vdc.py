@@ -10,17 +10,17 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.questions import ItemQuestion
 from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer
-from captious.metrics.judges._facts import folder_prompts
+from captious.metrics.judges._facts import read_prompt_folder
 from captious.metrics.judges._questions import AnswerMark, AskedItem, QuestionMetric
 from captious.metrics.judges._yes_no import read_word
 from captious.metrics.judges.judged import (
     CallPlan,
     JudgeSetup,
-    json_object,
-    number_between,
+    read_json_object,
+    parse_number,
     plan_requests,
-    quoted,
-    shortened,
+    quote,
+    shorten,
 )
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
@@ -82,7 +82,7 @@ class Vdc(QuestionMetric):
 
     def prompts(self) -> dict[str, str]:
         """Read the prompts by name."""
-        return folder_prompts(self.prompt, self.files)
+        return read_prompt_folder(self.prompt, self.files)
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
         """Raise InputError if a question has no right answer."""
@@ -107,7 +107,7 @@ class Vdc(QuestionMetric):
         """Pair every question with its first request."""
         prompt, pairs = setup.prompts["vdc_answer"], []
         for asked in items:
-            caption = quoted(asked.item.candidate)
+            caption = quote(asked.item.candidate)
             for one in asked.own.questions:
                 text = prompt.format(caption=caption, question=one.text).strip()
                 pairs.append((one, Request((Turn("user", text),), max_tokens=ANSWER_TOKENS)))
@@ -115,7 +115,7 @@ class Vdc(QuestionMetric):
 
     def _build_comparison_request(self, question: ItemQuestion, given: str, setup: JudgeSetup) -> Request:
         text = setup.prompts["vdc_compare"].format(
-            question=question.text, answer=quoted(question.answer), given=quoted(given)
+            question=question.text, answer=quote(question.answer), given=quote(given)
         )
         return Request((Turn("user", text.strip()),), max_tokens=VERDICT_TOKENS)
 
@@ -129,7 +129,7 @@ class Vdc(QuestionMetric):
             try:
                 if request in waiting:
                     raise InputError("the first call is not stored")
-                (given,) = ask_and_parse(setup.replaying().judge, [request], read_answer)
+                (given,) = ask_and_parse(setup.as_replay().judge, [request], read_answer)
             except InputError:
                 unknown.append(self._build_comparison_request(question, USUAL_ANSWER, setup))
             else:
@@ -166,7 +166,7 @@ class Vdc(QuestionMetric):
         try:
             if self.value == "accuracy":
                 return ChosenAnswer(text, accepted=read_word(text))
-            points = number_between(text, 0, MOST)
+            points = parse_number(text, 0, MOST)
             return ChosenAnswer(text, accepted=points > MOST / 2, score=points)
         except ValueError as error:
             return Failure(f"unreadable answer: {error}")
@@ -186,9 +186,9 @@ def read_comparison(reply: Reply) -> ChosenAnswer:
     >>> read_comparison(Reply('{"same": "yes", "score": 4}')).score
     4.0
     """
-    answer = json_object(reply.text, "score")
+    answer = read_json_object(reply.text, "score")
     word = str(answer.get("same", "")).strip().lower()
     if word not in ("yes", "no", "true", "false"):
-        raise ValueError(f"same is {shortened(word)}, expected yes or no")
-    score = number_between(answer["score"], 0, MOST)
+        raise ValueError(f"same is {shorten(word)}, expected yes or no")
+    score = parse_number(answer["score"], 0, MOST)
     return ChosenAnswer("", reason=f"{score:g} of {MOST:g} points", accepted=word in ("yes", "true"), score=score)

@@ -9,8 +9,8 @@ from typing import ClassVar
 from captious.captions import CaptionSet
 from captious.metrics.contract import Need
 from captious.metrics.explanation import Contribution
-from captious.metrics.judges._yes_no import ALTERNATIVES, yes_and_no
-from captious.metrics.judges.judged import JudgedMetric, JudgeSetup, Verdict, quoted, shortened
+from captious.metrics.judges._yes_no import ALTERNATIVES, sum_yes_and_no
+from captious.metrics.judges.judged import JudgedMetric, JudgeSetup, Verdict, quote, shorten
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
@@ -58,7 +58,7 @@ class VqaScore(JudgedMetric):
         """Build one request per caption."""
         prompt = setup.prompts[self.name]
         turns = [
-            Turn("user", prompt.format(caption=quoted(item.candidate)).strip(), (item.fields["image"],))
+            Turn("user", prompt.format(caption=quote(item.candidate)).strip(), (item.fields["image"],))
             for item in captions
         ]
         return [Request((turn,), max_tokens=1, top_logprobs=ALTERNATIVES) for turn in turns]
@@ -77,9 +77,9 @@ class VqaScore(JudgedMetric):
         """
         if not any(token.top for token in reply.tokens):
             raise ValueError("the server sent no probabilities, which vqascore needs")
-        yes, no = yes_and_no(reply)
+        yes, no = sum_yes_and_no(reply)
         if not yes + no:
-            raise ValueError(f"neither yes nor no among the likeliest beginnings of {shortened(reply.text)}")
+            raise ValueError(f"neither yes nor no among the likeliest beginnings of {shorten(reply.text)}")
         total = yes + no if self.normalize else 1.0
         parts = [
             Contribution(word, (word == "yes") * chance / total, details={"probability": chance / total})

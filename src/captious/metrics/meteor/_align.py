@@ -49,7 +49,7 @@ class Relation:
         at[at == len(self.keys)] = 0
         return np.where(self.keys[at] == keys, at, -1) if len(self.keys) else at - 1
 
-    def within(self, numbers: Ints, spans: Spans, others: Spans) -> tuple[Ints, Ints, Ints, Ints]:
+    def find_pairs(self, numbers: Ints, spans: Spans, others: Spans) -> tuple[Ints, Ints, Ints, Ints]:
         """All related numbers of every span with the span of the same index.
 
         The index of the span, the indices of both numbers, and the index of their value.
@@ -261,7 +261,7 @@ def _count_depth(starts: Ints, ends: Ints, size: int) -> Ints:
 def find_matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches:
     """All matches of candidates with references, both given by the index of the caption; captions may recur."""
     ours, theirs = batch.sentences[candidates], batch.sentences[references]
-    pair, one, other, found = batch.similar.within(batch.words, theirs, ours)
+    pair, one, other, found = batch.similar.find_pairs(batch.words, theirs, ours)
     modules = batch.similar.values[found]
     one, other = one - theirs.first[pair], other - ours.first[pair]
     in_place = np.bincount(pair[(one == other) & (modules & 1 << EXACT > 0)], minlength=len(references))
@@ -285,7 +285,7 @@ def find_matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Ma
 def _find_phrasal_matches(batch: SentenceBatch, candidates: Ints, references: Ints, wanted: Bools) -> Iterator[tuple[Ints, ...]]:
     """Matches of paraphrases: first those that the table lists under the reference's phrase, then the candidate's."""
     ours, theirs = batch.occurrences[candidates], batch.occurrences[references]
-    pair, one, other, found = batch.paraphrases.within(batch.phrases, theirs, ours)
+    pair, one, other, found = batch.paraphrases.find_pairs(batch.phrases, theirs, ours)
     chosen = np.flatnonzero(wanted[pair])
     pair, one, other, found = pair[chosen], one[chosen], other[chosen], found[chosen]
     start = batch.phrase_starts[one] - batch.sentences.first[references[pair]]

@@ -190,12 +190,12 @@ class Tables:
         if len(payload) != expected["bytes"] or zlib.crc32(payload.data) != expected["crc32"]:
             raise DamagedTables(f"{path}: damaged (checksum differs)")
 
-        def array(kind: str, offset: int, count: int) -> npt.NDArray[Any]:
+        def view_array(kind: str, offset: int, count: int) -> npt.NDArray[Any]:
             dtype = np.dtype(kind)
             return payload[offset : offset + count * dtype.itemsize].view(np.ndarray).view(dtype)
 
         words, forms, phrases = (
-            HashTable(*(array(*section) for section in header["sections"][name])) for name in HASHED
+            HashTable(*(view_array(*section) for section in header["sections"][name])) for name in HASHED
         )
         return cls(frozenset(header["function_words"]), header["prefixes"], words, forms, phrases, header["sources"])
 

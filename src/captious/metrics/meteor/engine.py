@@ -289,7 +289,7 @@ def _count(
         np.array([numbers[caption] for caption in candidates], np.int64),
         [[numbers[caption] for caption in group] for group in references],
     )
-    rows, best = pairs.best(tuning)
+    rows, best = pairs.choose_best(tuning)
     return rows, best, cleaned
 
 
@@ -313,13 +313,13 @@ class ReferencePairs:
         theirs = np.array([number for group in references for number in group], np.int64)
         return cls(batch, sizes, ours, theirs, find_matches(batch, ours, theirs))
 
-    def best(self, tuning: Parameters) -> tuple[Floats, Ints]:
+    def choose_best(self, tuning: Parameters) -> tuple[Floats, Ints]:
         """The counts of each candidate with the reference of the highest score, and the number of that reference.
 
         References are taken in the order of the highest score they could reach, so that most need no search.
         """
         first = np.cumsum(self.sizes) - self.sizes
-        bounds = self.highest(tuning)
+        bounds = self.compute_bounds(tuning)
         order = np.lexsort((-bounds, np.repeat(np.arange(len(self.sizes)), self.sizes)))
         rows, lead = np.zeros((len(self.sizes), len(COLUMNS))), np.full(len(self.sizes), -1.0)
         chosen = first.copy()
@@ -336,7 +336,7 @@ class ReferencePairs:
             rows[better], lead[better], chosen[better] = counts[ahead], reached[ahead], pairs[ahead]
         return rows, chosen - first
 
-    def highest(self, tuning: Parameters) -> Floats:
+    def compute_bounds(self, tuning: Parameters) -> Floats:
         """A score that no alignment of a pair exceeds: every word matched by its best module, in one chunk."""
         found, function, delta = self.found, self.batch.function, tuning.delta
         exact = found.module == EXACT
@@ -422,7 +422,7 @@ def align_best(
     """The alignment of one candidate with its best reference."""
     numbers, batch, _ = _read([candidate], [references], tables, modules)
     pairs = ReferencePairs.of(batch, np.array([numbers[candidate]]), [[numbers[one] for one in references]])
-    rows, chosen = pairs.best(tuning)
+    rows, chosen = pairs.choose_best(tuning)
     best, found = int(chosen[0]), pairs.found
     taken = align(found, chosen)
     start, other = found.references.first[best], found.candidates.first[best]

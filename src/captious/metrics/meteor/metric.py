@@ -121,8 +121,8 @@ class Meteor(CandidateMetric):
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
         """Rows: METEOR's counts of each candidate with its best reference."""
-        candidates, references = self._texts(captions)
-        counts = count(candidates, references, self._tables(), get_parameters(self.task, self.language), self._modules)
+        candidates, references = self._join_tokens(captions)
+        counts = count(candidates, references, self._load_tables(), get_parameters(self.task, self.language), self._modules)
         cleaned = sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
         what = "line breaks, tabs, control characters or '|||'"
         warnings = [f"METEOR: read as spaces in {cleaned} of the captions: {what}"] if cleaned else []
@@ -133,7 +133,7 @@ class Meteor(CandidateMetric):
         values = score(rows, get_parameters(self.task, self.language))
         return np.where(np.isnan(rows).any(axis=-1), np.nan, values)
 
-    def _texts(self, captions: CaptionSet) -> tuple[list[str], list[list[str]]]:
+    def _join_tokens(self, captions: CaptionSet) -> tuple[list[str], list[list[str]]]:
         """The tokens of each candidate, joined, and those of the references of its item."""
         table = self.table(captions)
         texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
@@ -143,10 +143,10 @@ class Meteor(CandidateMetric):
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
         """Each match with what it adds to F, and the penalty for the chunks."""
-        tuning, tables = get_parameters(self.task, self.language), self._tables()
+        tuning, tables = get_parameters(self.task, self.language), self._load_tables()
         pairs = [
             align_best(candidate, references, tables, tuning, self._modules)
-            for candidate, references in zip(*self._texts(item), strict=True)
+            for candidate, references in zip(*self._join_tokens(item), strict=True)
         ]
         counts = np.sum([pair.row for pair in pairs], axis=0)
         delta = tuning.delta
@@ -190,7 +190,7 @@ class Meteor(CandidateMetric):
         weights = [
             str(weight) for module, weight in zip(MODULES, tuning.weights, strict=True) if module in self._modules
         ]
-        tables = self._tables()
+        tables = self._load_tables()
         stemmer = self.language != ENGLISH and "stem" in self._modules
         return {
             **super().settings(state),
@@ -208,7 +208,7 @@ class Meteor(CandidateMetric):
     def _modules(self) -> Sequence[str]:
         return [module for module in self.modules.split("+") if module in list_modules(self.language)]
 
-    def _tables(self) -> Tables:
+    def _load_tables(self) -> Tables:
         if self.language != ENGLISH:
             return resources.load_words(self.resources, self.language, self.function_words == "own")
         return resources.load(self.resources, self._modules)

@@ -80,7 +80,7 @@ class MeteorFiles:
         facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
-    def entry(self, name: str) -> bytes:
+    def read_entry(self, name: str) -> bytes:
         """One further entry."""
         try:
             if self.entries.is_dir():
@@ -253,7 +253,7 @@ def load_words(named: str | None, language: str, own_words: bool) -> Tables:
         raise InputError(_REMEDY)
     name = find_language(language).name.lower()
     entries = (f"function/{name}.words" if own_words else _ENTRIES[0], f"nonbreaking/{name}.prefixes")
-    contents = {entry: source.entry(entry) for entry in entries}
+    contents = {entry: source.read_entry(entry) for entry in entries}
     function, prefixes = (content.decode("utf-8").splitlines() for content in contents.values())
     return Tables(
         function_words=frozenset(function),

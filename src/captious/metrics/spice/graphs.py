@@ -65,7 +65,7 @@ def parse_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> di
     version = parsing.get_version(parser)
     jobs = min(get_runtime().workers or count_cores(), MOST_PROCESSES)
 
-    def read(some: list[str]) -> list[tuple[Fact, ...]]:
+    def parse_texts(some: list[str]) -> list[tuple[Fact, ...]]:
         progress = partial(get_runtime().progress, "captions parsed")
         if jobs == 1 or len(some) < MANY:
             parses = parsing.parse(some, parser, lambda done: progress(min(done, len(some)), len(some)))
@@ -80,7 +80,7 @@ def parse_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> di
             progress(sum(map(len, results.values())), len(some))
         return [tuples for index in range(len(tasks)) for tuples in results[index]]
 
-    return get_facts(texts, version, digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments])), read)
+    return get_facts(texts, version, digest(version.encode(), FORMAT.encode(), bytes([legacy_fragments])), parse_texts)
 
 
 def _make_worker(parser: str, legacy_fragments: bool, torch: bool) -> Callable[[list[str]], list[tuple[Fact, ...]]]:
@@ -131,11 +131,11 @@ class Concept:
     words: frozenset[str]
     synsets: frozenset[int]
 
-    def same(self, other: Concept) -> bool:
+    def is_same(self, other: Concept) -> bool:
         """Whether words and synsets are the same."""
         return self.words == other.words and self.synsets == other.synsets
 
-    def similar(self, other: Concept) -> bool:
+    def is_similar(self, other: Concept) -> bool:
         """Whether they share a word or a synset."""
         return not self.words.isdisjoint(other.words) or not self.synsets.isdisjoint(other.synsets)
 
@@ -177,23 +177,23 @@ class SceneGraph:
         """The graph of all tuples of one or several captions, in their order."""
         graph = cls(merge)
 
-        def concept(word: str) -> Concept:
+        def make_concept(word: str) -> Concept:
             return Concept(frozenset((word,)), look_up(word))
 
         for caption in captions:
             for fact in caption:
-                first = graph._add_node(concept(fact[0]))
+                first = graph._add_node(make_concept(fact[0]))
                 if len(fact) == 2:
-                    graph._join(graph.attributes.setdefault(first, []), concept(fact[1]))
+                    graph._join(graph.attributes.setdefault(first, []), make_concept(fact[1]))
                 elif len(fact) == 3:
-                    second = graph._add_node(concept(fact[2]))
-                    graph._join(graph.relations.setdefault((first, second), []), concept(fact[1]))
+                    second = graph._add_node(make_concept(fact[2]))
+                    graph._join(graph.relations.setdefault((first, second), []), make_concept(fact[1]))
         return graph
 
     def _add_node(self, new: Concept) -> int:
         best, likeness = -1, 0.0
         for number, node in enumerate(self.nodes):
-            if node.same(new):
+            if node.is_same(new):
                 return number
             if self.merge and likeness < 1 and (value := node.likeness(new)) > likeness:
                 best, likeness = number, value
@@ -204,10 +204,10 @@ class SceneGraph:
         return len(self.nodes) - 1
 
     def _join(self, concepts: list[Concept], new: Concept) -> None:
-        if any(one.same(new) for one in concepts):
+        if any(one.is_same(new) for one in concepts):
             return
         for one in concepts if self.merge else ():
-            if one.similar(new):
+            if one.is_similar(new):
                 one.unite(new)
                 return
         concepts.append(new)
@@ -250,8 +250,8 @@ def match_tuples(candidate: Collection[Tuple], reference: Collection[Tuple], mer
 
 def _are_equal(one: Tuple, other: Tuple, merge: bool) -> bool:
     if merge:
-        return all(a.similar(b) for a, b in zip(one, other, strict=True))
-    return all(a.same(b) for a, b in zip(one, other, strict=True))
+        return all(a.is_similar(b) for a, b in zip(one, other, strict=True))
+    return all(a.is_same(b) for a, b in zip(one, other, strict=True))
 
 
 def score_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Floats:

@@ -188,7 +188,7 @@ class Spice(MeanMetric):
     def _score_soft(self, captions: CaptionSet) -> Floats:
         """The value of each candidate; every distinct phrase is encoded once."""
         owners = captions.candidates.owners.tolist()
-        ours, theirs, rows = self._phrases(captions)
+        ours, theirs, rows = self._collect_phrases(captions)
         references = list(map(rows, theirs))
         return np.array(
             [compute_soft_score(rows(one), references[owner], self.subset) for one, owner in zip(ours, owners, strict=True)],
@@ -197,7 +197,7 @@ class Spice(MeanMetric):
 
     def _break_down_soft(self, item: CaptionSet) -> Breakdown:
         """Phrases of the caption, each with the nearest phrase of the references."""
-        ours, (theirs,), rows = self._phrases(item)
+        ours, (theirs,), rows = self._collect_phrases(item)
         parts = []
         for rank, one in enumerate(ours):
             cosines = rows(one) @ rows(theirs).T if one and theirs else np.zeros((0, 0))
@@ -214,7 +214,7 @@ class Spice(MeanMetric):
             "phrases",
         )
 
-    def _phrases(self, captions: CaptionSet) -> tuple[list[list[str]], list[list[str]], Callable[[list[str]], Floats]]:
+    def _collect_phrases(self, captions: CaptionSet) -> tuple[list[list[str]], list[list[str]], Callable[[list[str]], Floats]]:
         """The phrases of each candidate and of each item's references, and what gives the vectors of phrases."""
         texts = (*captions.candidates.values, *captions.references.values)
         tuples = parse_facts(texts, self.parser, self.legacy_fragments)

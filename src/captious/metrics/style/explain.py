@@ -12,15 +12,15 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.metrics.explanation import Explanation
-from captious.metrics.style.fitting import bare
+from captious.metrics.style.fitting import strip_version
 from captious.metrics.style.model import ORDERS, StyleModel
 from captious.metrics.style.onlystyle import (
     LITERAL,
     ModelNgrams,
     OnlyReading,
-    all_scores,
-    own_scores,
-    style_breakdown,
+    score_all_styles,
+    score_own_styles,
+    break_down_style,
 )
 from captious.render import Chart, Column, Document, Result, Series, Table
 from captious.render.document import Value
@@ -41,15 +41,15 @@ class StyleWord(NamedTuple):
     styles: int
 
 
-def top_words(model: StyleModel, style: str, n: int, top: int = 30) -> list[StyleWord]:
+def find_top_words(model: StyleModel, style: str, n: int, top: int = 30) -> list[StyleWord]:
     """Find the n-grams with the highest score under a style; ties are sorted by frequency.
 
     >>> from captious.metrics.style.fitting import fit
     >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day"), ("happy", "fine and fine")])
-    >>> [(word.ngram, round(word.score, 6), word.captions) for word in top_words(model, "happy", 1, 2)]
+    >>> [(word.ngram, round(word.score, 6), word.captions) for word in find_top_words(model, "happy", 1, 2)]
     [('fine', 0.5, 2), ('and', 0.375, 1)]
     """
-    number, order, scores = model.style_number(style), model.orders[n - 1], model.scores[n - 1]
+    number, order, scores = model.find_style(style), model.orders[n - 1], model.scores[n - 1]
     entries = np.flatnonzero(order.style == number)
     gram = scores.gram[entries]
     value = scores.share[entries] - scores.base[gram]
@@ -75,7 +75,7 @@ class StyleWords(Result):
         orders = range(1, ORDERS + 1) if n is None else (n,)
         chosen = styles or model.styles
         return cls(
-            model, {style: [word for n in orders for word in top_words(model, style, n, top)] for style in chosen}
+            model, {style: [word for n in orders for word in find_top_words(model, style, n, top)] for style in chosen}
         )
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class StyleWords(Result):
         ]
         breaks = [index for index in range(1, len(rows)) if rows[index][:2] != rows[index - 1][:2]]
         note = "CNG is the contrastive score; captions: how many of the style's captions hold the n-gram."
-        charts = [_chart(style, words) for style, words in self.words.items()]
+        charts = [_draw_chart(style, words) for style, words in self.words.items()]
         return Document(
             "N-grams with the highest contrastive score",
             sections=[Table("words", "", columns, rows, note, breaks), *charts],
@@ -106,7 +106,7 @@ class StyleWords(Result):
         )
 
 
-def _chart(style: str, words: Sequence[StyleWord]) -> Chart:
+def _draw_chart(style: str, words: Sequence[StyleWord]) -> Chart:
     shown = [word for word in words if word.n == words[0].n]
     names = [f"{word.ngram} · {word.score:.3f}" for word in shown]
     return Chart("bars", [Series("captions", names, [float(word.captions) for word in shown])], style, decimals=0)
@@ -129,10 +129,10 @@ class StyleTable(Result):
         >>> StyleTable.of(model, ["Fine!", "joy"], ["happy"]).scores
         {'fine': {'happy': 0.5}, 'joy': {'happy': None}}
         """
-        tokenizer = find_tokenizer(bare(model.tokenizer))
+        tokenizer = find_tokenizer(strip_version(model.tokenizer))
         chosen = list(styles) or list(model.styles)
         for style in chosen:
-            model.style_number(style)
+            model.find_style(style)
         scores: dict[str, dict[str, float | None]] = {}
         for ngram in (" ".join(tokenizer.tokenize(text)) or text for text in ngrams):
             exists = model.number(ngram) >= 0
@@ -219,11 +219,11 @@ def explain(
     ngrams = ModelNgrams.of(model, [caption])
     if not ngrams.table.words(0):
         raise InputError(f"caption {caption!r} has no words, expected at least one")
-    scores = all_scores(ngrams, reading)[0]
+    scores = score_all_styles(ngrams, reading)[0]
     ranking = [(model.styles[index], float(scores[index])) for index in np.argsort(-scores, kind="stable").tolist()]
     style = style or ranking[0][0]
-    value = float(own_scores(ngrams, np.array([model.style_number(style)]), reading)[0])
-    breakdown = style_breakdown(model, caption, style, reading)
+    value = float(score_own_styles(ngrams, np.array([model.find_style(style)]), reading)[0])
+    breakdown = break_down_style(model, caption, style, reading)
     label = f"why {style} ({value:+.4f})"
     texts = [text._replace(label=label) for text in breakdown.texts]
     why = Explanation("onlystyle", "OnlyStyle", caption, value, replace(breakdown, texts=texts, shown=top))

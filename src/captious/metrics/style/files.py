@@ -20,7 +20,7 @@ def save(model: StyleModel, path: str | Path) -> None:
     """Write a model atomically: a line of JSON, then the compressed arrays."""
     blocks, sizes = [], []
     texts = "\n".join(model.vocabulary).encode("utf-8", "surrogatepass")
-    arrays = [part for order in model.orders for part in _packed(order)]
+    arrays = [part for order in model.orders for part in _pack(order)]
     for raw in (texts, *(array.astype("<i4").tobytes() for array in arrays)):
         blocks.append(pa.compress(raw, codec=CODEC, asbytes=True))
         sizes.append([len(raw), len(blocks[-1])])
@@ -50,24 +50,24 @@ def load(path: str | Path) -> StyleModel:
         captions=np.array(header["captions"], dtype=np.int64),
         tokenizer=header["tokenizer"],
         vocabulary=words.split("\n") if words else [],
-        orders=tuple(_unpacked(arrays[5 * n : 5 * n + 5]) for n in range(ORDERS)),
+        orders=tuple(_unpack(arrays[5 * n : 5 * n + 5]) for n in range(ORDERS)),
         fingerprint=header["fingerprint"],
         name=header["name"],
     )
 
 
-def opened(path: str | Path) -> StyleModel:
+def load_once(path: str | Path) -> StyleModel:
     """Load a model like `load`; an unchanged file is read once."""
     path = Path(path)
-    return _cached(path, path.stat().st_mtime_ns) if path.is_file() else load(path)
+    return _load_cached(path, path.stat().st_mtime_ns) if path.is_file() else load(path)
 
 
 @lru_cache(maxsize=4)
-def _cached(path: Path, changed: int) -> StyleModel:
+def _load_cached(path: Path, changed: int) -> StyleModel:
     return load(path)
 
 
-def _packed(order: Order) -> tuple[Whole, ...]:
+def _pack(order: Order) -> tuple[Whole, ...]:
     """List the arrays of an order. Sorted numbers are stored as differences, which compress far better."""
     return (
         np.diff(order.parent, prepend=np.int32(0)),
@@ -78,7 +78,7 @@ def _packed(order: Order) -> tuple[Whole, ...]:
     )
 
 
-def _unpacked(arrays: list[Ints32]) -> Order:
+def _unpack(arrays: list[Ints32]) -> Order:
     parent, last, occurrences, style, frequency = arrays
     starts = np.concatenate(([0], np.cumsum(occurrences, dtype=np.int64)))
     return Order(np.cumsum(parent, dtype=np.int32), last, starts, style, frequency)

@@ -35,7 +35,7 @@ def fit(
     >>> model.styles, model.captions.tolist(), model.vocabulary, model.orders[0].frequency.tolist()
     (('a', 'b'), [1, 2], ['x', 'y', 'z'], [1, 1, 1, 2])
     """
-    return count(captions, tokenizer=tokenizer, name=name, progress=progress).contrasting()
+    return count(captions, tokenizer=tokenizer, name=name, progress=progress).require_contrast()
 
 
 def count(
@@ -50,7 +50,7 @@ def count(
     stream, parts, done = iter(captions), list[tuple[int, StyleModel]](), 0
     while block_captions := list(islice(stream, block)):
         # Models of like size are merged, so that a model takes part in few merges however long the stream.
-        size, model = 1, counted(block_captions, tokenizer, name)
+        size, model = 1, count_block(block_captions, tokenizer, name)
         while parts and parts[-1][0] == size:
             size, model = size * 2, parts.pop()[1].merge(model)
         parts.append((size, model))
@@ -58,43 +58,43 @@ def count(
         if progress:
             progress(done)
     if not parts:
-        return counted([], tokenizer, name)
+        return count_block([], tokenizer, name)
     _, whole = parts.pop()
     while parts:
         whole = parts.pop()[1].merge(whole)
     return whole
 
 
-def counted(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) -> StyleModel:
+def count_block(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) -> StyleModel:
     """Count captions that fit into memory."""
     styles = sorted({style for style, _ in captions})
     numbers = {style: index for index, style in enumerate(styles)}
     style = np.array([numbers[style] for style, _ in captions], dtype=np.int32)
     # With captions in the order of styles, the rows of an n-gram come out in the order of styles as well.
     order = np.argsort(style, kind="stable")
-    table = sorted_table([captions[index][1] for index in order.tolist()], tokenizer)
-    return model_of(table, style[order], styles, fingerprint_of(captions), name)
+    table = build_sorted_table([captions[index][1] for index in order.tolist()], tokenizer)
+    return build_model(table, style[order], styles, hash_captions(captions), name)
 
 
-def model_of(table: TextTable, style: Whole, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
+def build_model(table: TextTable, style: Whole, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
     """Build the model of a table with a sorted vocabulary, its captions in the order of their styles."""
     return StyleModel(
         styles=tuple(styles),
         captions=np.bincount(style, minlength=len(styles)).astype(np.int64),
         tokenizer=str(table.tokenizer),
         vocabulary=table.vocabulary,
-        orders=tuple(_order(table.ngrams(n), style[table.ngrams(n).caption]) for n in range(1, ORDERS + 1)),
+        orders=tuple(_build_order(table.ngrams(n), style[table.ngrams(n).caption]) for n in range(1, ORDERS + 1)),
         fingerprint=fingerprint,
         name=name,
     )
 
 
-def sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
+def build_sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
     """Build a token table with a sorted vocabulary, which makes every n-gram table sorted by its words."""
     offsets = np.arange(len(texts) + 1)
     nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
     ids = tuple(map(str, range(len(texts))))
-    table = TextTable.of(CaptionSet(ids, Ragged(tuple(texts), offsets), nothing), bare(tokenizer))
+    table = TextTable.of(CaptionSet(ids, Ragged(tuple(texts), offsets), nothing), strip_version(tokenizer))
     alphabetical = sorted(range(len(table.vocabulary)), key=table.vocabulary.__getitem__)
     rank = np.empty(len(alphabetical), dtype=np.int32)
     rank[alphabetical] = np.arange(len(alphabetical), dtype=np.int32)
@@ -102,30 +102,30 @@ def sorted_table(texts: Sequence[str], tokenizer: str) -> TextTable:
     return replace(table, vocabulary=vocabulary, tokens=rank[table.tokens])
 
 
-def bare(tokenizer: str) -> str:
+def strip_version(tokenizer: str) -> str:
     """Return the name of a tokenizer without its version, if it has one, as it does in a model."""
     name, _, version = tokenizer.partition(".")
     return name if version and str(find_tokenizer(name)) == tokenizer else tokenizer
 
 
-def style_tokenizer(language: str) -> str:
+def choose_style_tokenizer(language: str) -> str:
     """Choose the tokenizer of a new model: ``plain``, or that of a language without spaces between words.
 
-    >>> style_tokenizer(""), style_tokenizer("fr"), style_tokenizer("zh")
+    >>> choose_style_tokenizer(""), choose_style_tokenizer("fr"), choose_style_tokenizer("zh")
     ('plain', 'plain', 'zh-char')
     """
     name = choose_tokenizer(AUTO, language)
     return PLAIN if name in SPACED_TOKENIZERS else name
 
 
-def clause_warning(model: StyleModel) -> list[str]:
+def warn_of_clauses(model: StyleModel) -> list[str]:
     """Return a warning if the tokenizer of a model took clauses for words."""
-    warning = Scripts.of(model.vocabulary).explain_unsplit_clauses(bare(model.tokenizer), "")
+    warning = Scripts.of(model.vocabulary).explain_unsplit_clauses(strip_version(model.tokenizer), "")
     return [warning] if warning else []
 
 
-def _order(grams: NgramTable, style: Whole) -> Order:
-    heads = style_heads(grams, style)
+def _build_order(grams: NgramTable, style: Whole) -> Order:
+    heads = find_style_heads(grams, style)
     per_gram = np.bincount(grams.gram[heads], minlength=grams.size)
     return Order(
         parent=grams.parent,
@@ -136,13 +136,13 @@ def _order(grams: NgramTable, style: Whole) -> Order:
     )
 
 
-def style_heads(grams: NgramTable, style: Whole) -> Ints:
+def find_style_heads(grams: NgramTable, style: Whole) -> Ints:
     """Find the first row of each n-gram in each style, from the style of each row."""
     new = np.ones(len(style), dtype=np.bool_)
     new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])
     return np.flatnonzero(new)
 
 
-def fingerprint_of(captions: Iterable[tuple[str, str]]) -> int:
+def hash_captions(captions: Iterable[tuple[str, str]]) -> int:
     """Hash captions with their styles, independently of their order."""
     return int(hash_texts(f"{style}\x1f{text}" for style, text in captions).sum(dtype=np.uint64))

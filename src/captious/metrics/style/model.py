@@ -122,16 +122,16 @@ class StyleModel:
         if self.tokenizer != other.tokenizer:
             raise InputError(f"cannot merge style models tokenized by {self.tokenizer} and {other.tokenizer}")
         sides = (self, other)
-        styles, in_styles = _united(*(side.styles for side in sides))
-        vocabulary, words = _united(*(side.vocabulary for side in sides))
+        styles, in_styles = _merge_names(*(side.styles for side in sides))
+        vocabulary, words = _merge_names(*(side.vocabulary for side in sides))
         # The new number of each side's n-grams of the order before; of order 0 there is the empty one alone.
         numbers: Sides = (np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
         orders = []
         for n in range(ORDERS):
             parts = (self.orders[n], other.orders[n])
-            grams, numbers = _merged_ngrams(parts, numbers, words, len(vocabulary))
-            entries, counts = _merged_entries(parts, numbers, in_styles, len(styles))
-            orders.append(_order_of(grams, entries, counts, len(vocabulary), len(styles)))
+            grams, numbers = _merge_ngrams(parts, numbers, words, len(vocabulary))
+            entries, counts = _merge_entries(parts, numbers, in_styles, len(styles))
+            orders.append(_unpack_order(grams, entries, counts, len(vocabulary), len(styles)))
         captions = np.zeros(len(styles), dtype=np.int64)
         for i, side in enumerate(sides):
             captions[in_styles[i]] += side.captions
@@ -145,14 +145,14 @@ class StyleModel:
             name=self.name,
         )
 
-    def contrasting(self) -> StyleModel:
+    def require_contrast(self) -> StyleModel:
         """Raise InputError unless the model has at least two styles; return the model."""
         if len(self.styles) < 2:
             content = f"one style ({self.styles[0]!r})" if self.styles else "no style"
             raise InputError(f"{self.name}: contains {content}, expected at least two: a style shows by contrast")
         return self
 
-    def style_number(self, style: str, where: str = "") -> int:
+    def find_style(self, style: str, where: str = "") -> int:
         """Return the number of a style; the error for an unknown one suggests the nearest name."""
         if style not in self.styles:
             names = ", ".join(self.styles[:8]) + (", …" if len(self.styles) > 8 else "")
@@ -165,7 +165,7 @@ class StyleModel:
     def score(self, ngram: str, style: str) -> float:
         """Compute the CNG of one n-gram, its words separated by spaces; 0 if no style has it."""
         number, words = self.number(ngram), ngram.split()
-        return float(self.scores_under(len(words), np.array([number]), np.array([self.style_number(style)]))[0])
+        return float(self.score_ngrams(len(words), np.array([number]), np.array([self.find_style(style)]))[0])
 
     def number(self, ngram: str) -> int:
         """Return the number of an n-gram among those of its order, -1 if no style has it."""
@@ -183,16 +183,16 @@ class StyleModel:
     @cached_property
     def scores(self) -> tuple[StyleShares, ...]:
         """The parts of CNG, order by order."""
-        return tuple(_scored(order, len(self.styles)) for order in self.contrasting().orders)
+        return tuple(_compute_shares(order, len(self.styles)) for order in self.require_contrast().orders)
 
-    def scores_under(self, n: int, gram: Whole, style: Whole) -> Floats:
+    def score_ngrams(self, n: int, gram: Whole, style: Whole) -> Floats:
         """Compute the CNG of n-grams of order n (by number, -1 for unseen), each under one style."""
         share, base, _ = self.scores[n - 1]
         entry = _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1))
         scores: Floats = share[entry] - base[gram]
         return scores
 
-    def occurs(self, n: int, gram: Whole, style: Whole) -> Bools:
+    def has_ngrams(self, n: int, gram: Whole, style: Whole) -> Bools:
         """Return for n-grams of order n (by number, -1 for unseen) whether each occurs in the captions of its style."""
         return _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1)) >= 0
 
@@ -243,7 +243,7 @@ def _lookup(keys: Ints, wanted: Whole) -> Ints:
     return np.where(keys[index] == wanted, index, -1)
 
 
-def _scored(order: Order, styles: int) -> StyleShares:
+def _compute_shares(order: Order, styles: int) -> StyleShares:
     """Compute ECDFs by counting: distinct frequencies are few, so a table of styles by frequencies is small."""
     gram = np.repeat(np.arange(len(order.last)), order.occurrences)
     present = np.bincount(order.frequency) > 0
@@ -257,7 +257,7 @@ def _scored(order: Order, styles: int) -> StyleShares:
     return StyleShares(np.append(share, 0.0), base, gram)
 
 
-def _united(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], Sides]:
+def _merge_names(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], Sides]:
     """Merge two lists of names, sorted; also return the new index of each side's names."""
     names = sorted({*one, *other})
     index = {name: number for number, name in enumerate(names)}
@@ -265,7 +265,7 @@ def _united(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], Sides]
     return names, (first, second)
 
 
-def _merged_ngrams(parts: tuple[Order, Order], parents: Sides, words: Sides, vocabulary: int) -> tuple[Ints, Sides]:
+def _merge_ngrams(parts: tuple[Order, Order], parents: Sides, words: Sides, vocabulary: int) -> tuple[Ints, Sides]:
     """Merge the n-gram keys of both sides, parent · vocabulary + last word; also return the new number of each side's
     n-grams.
     """
@@ -273,23 +273,23 @@ def _merged_ngrams(parts: tuple[Order, Order], parents: Sides, words: Sides, voc
         parent[part.parent] * vocabulary + word[part.last]
         for part, parent, word in zip(parts, parents, words, strict=True)
     )
-    return _together(one, other)
+    return _merge_keys(one, other)
 
 
-def _merged_entries(parts: tuple[Order, Order], grams: Sides, in_styles: Sides, styles: int) -> tuple[Ints, Ints32]:
+def _merge_entries(parts: tuple[Order, Order], grams: Sides, in_styles: Sides, styles: int) -> tuple[Ints, Ints32]:
     """Merge the entry keys of both sides, n-gram · styles + style, and sum their caption counts."""
     one, other = (
         np.repeat(gram, part.occurrences) * styles + style[part.style]
         for part, gram, style in zip(parts, grams, in_styles, strict=True)
     )
-    merged, indices = _together(one, other)
+    merged, indices = _merge_keys(one, other)
     counts = np.zeros(len(merged), dtype=np.int32)
     for index, part in zip(indices, parts, strict=True):
         counts[index] += part.frequency
     return merged, counts
 
 
-def _order_of(grams: Ints, entries: Ints, counts: Ints32, vocabulary: int, styles: int) -> Order:
+def _unpack_order(grams: Ints, entries: Ints, counts: Ints32, vocabulary: int, styles: int) -> Order:
     """Unpack keys of n-grams and of entries into an order."""
     vocabulary, styles = max(vocabulary, 1), max(styles, 1)
     return Order(
@@ -301,7 +301,7 @@ def _order_of(grams: Ints, entries: Ints, counts: Ints32, vocabulary: int, style
     )
 
 
-def _together(one: Ints, other: Ints) -> tuple[Ints, Sides]:
+def _merge_keys(one: Ints, other: Ints) -> tuple[Ints, Sides]:
     """Merge two sorted arrays of keys; also return the new index of each side's keys."""
     # With return_index the sort is stable, which merges two sorted runs in linear time.
     distinct, _, index = np.unique(np.concatenate([one, other]), return_index=True, return_inverse=True)

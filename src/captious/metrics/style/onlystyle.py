@@ -16,8 +16,8 @@ from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored, give_reason
-from captious.metrics.style.files import opened
-from captious.metrics.style.fitting import bare, sorted_table
+from captious.metrics.style.files import load_once
+from captious.metrics.style.fitting import strip_version, build_sorted_table
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.render import Column
 from captious.text.tables import NgramTable, TextTable
@@ -51,7 +51,7 @@ class StyleMetric(MeanMetric):
                 f"{self.name} needs a style model: {self.name}(model=FILE), made with: captious style fit corpus.jsonl "
                 "--out FILE"
             )
-        model = opened(self.model).contrasting()
+        model = load_once(self.model).require_contrast()
         return Shared(model, f"the style model {model}")
 
     def settings(self, state: Shared[StyleModel]) -> Mapping[str, str]:
@@ -71,12 +71,12 @@ class StyleMetric(MeanMetric):
         warnings = [f"{clause} to captious style fit, for a model that knows words"] if clause else []
         return Scored(table.mean_rows(values[table.candidates]), give_reason(without, "no style"), warnings=warnings)
 
-    def style_numbers(self, captions: CaptionSet, model: StyleModel) -> Ints:
+    def find_styles(self, captions: CaptionSet, model: StyleModel) -> Ints:
         """Find the model's number of each item's style; 0 for an item without one, which gets no value."""
         names, numbers = self._get_style_names(captions), {style: index for index, style in enumerate(model.styles)}
         for key, name in zip(captions.ids, names, strict=True):
             if name and name not in numbers:
-                model.style_number(name, "" if self.style else f"{captions.name}: id {key}")
+                model.find_style(name, "" if self.style else f"{captions.name}: id {key}")
         return np.array([numbers.get(name, 0) for name in names], dtype=np.int64)
 
     def _get_style_names(self, captions: CaptionSet) -> list[str]:
@@ -93,9 +93,9 @@ class StyleMetric(MeanMetric):
         return super().hint(reason)
 
 
-def table_for(captions: CaptionSet, model: StyleModel) -> TextTable:
+def tokenize_captions(captions: CaptionSet, model: StyleModel) -> TextTable:
     """Tokenize a set with the tokenizer of the model."""
-    return TextTable.of(captions, bare(model.tokenizer))
+    return TextTable.of(captions, strip_version(model.tokenizer))
 
 
 class OnlyReading(NamedTuple):
@@ -146,9 +146,9 @@ class OnlyStyle(StyleMetric):
 
     def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
         """Score items. A row is the sum of the candidates' values, and their number."""
-        table = table_for(captions, state.value)
-        style = self.style_numbers(captions, state.value)[table.item]
-        values = own_scores(ModelNgrams(state.value, table), style, self.reading)
+        table = tokenize_captions(captions, state.value)
+        style = self.find_styles(captions, state.value)[table.item]
+        values = score_own_styles(ModelNgrams(state.value, table), style, self.reading)
         return self.scored(captions, table, values)
 
     @property
@@ -159,11 +159,11 @@ class OnlyStyle(StyleMetric):
     def break_down(self, item: CaptionSet, state: Shared[StyleModel]) -> Breakdown:
         """Break the value down by n-grams with their contrastive scores, and color the words by their parts."""
         model, texts = state.value, item.candidates.values
-        style = model.styles[self.style_numbers(item, model)[0]]
+        style = model.styles[self.find_styles(item, model)[0]]
         parts: list[Contribution] = []
         marked, unseen = list[MarkedText](), list[str]()
         for rank, text in enumerate(texts):
-            one = style_breakdown(model, text, style, self.reading)
+            one = break_down_style(model, text, style, self.reading)
             parts += [part._replace(adds=part.adds / len(texts), candidate=rank) for part in one.parts]
             marked += one.texts
             unseen += [note for note in one.notes if note not in unseen]
@@ -178,23 +178,23 @@ COLUMNS = (
 )
 
 
-def style_breakdown(model: StyleModel, caption: str, style: str, reading: OnlyReading = LITERAL) -> Breakdown:
+def break_down_style(model: StyleModel, caption: str, style: str, reading: OnlyReading = LITERAL) -> Breakdown:
     """Break OnlyStyle of a caption under a style down by n-grams.
 
     What an n-gram adds is split evenly over its occurrences and its words to color the caption.
 
     >>> from captious.metrics.style.fitting import fit
-    >>> breakdown = style_breakdown(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), "Fine day", "happy")
+    >>> breakdown = break_down_style(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), "Fine day", "happy")
     >>> [(part.name, part.adds) for part in breakdown.parts], breakdown.texts[0].weights
     ([('day', 0.0), ('fine', 0.0625), ('fine day', 0.125)], [0.125, 0.0625])
     """
-    ngrams, number = ModelNgrams.of(model, [caption]), model.style_number(style)
+    ngrams, number = ModelNgrams.of(model, [caption]), model.find_style(style)
     table, words = ngrams.table, ngrams.table.words(0)
     parts, weights = [], np.zeros(len(words))
-    sizes = [int(size[0]) for size in ngrams.sizes(amounts(ngrams, reading))]
+    sizes = [int(size[0]) for size in ngrams.sizes(weigh_rows(ngrams, reading))]
     orders = sum(size > 0 for size in sizes) if reading.short == "skip" else ORDERS
     for rows, size in zip(ngrams.orders, sizes, strict=True):
-        cng = model.scores_under(rows.n, rows.located, np.full(len(rows.located), number))
+        cng = model.score_ngrams(rows.n, rows.located, np.full(len(rows.located), number))
         styles = np.append(model.orders[rows.n - 1].occurrences, 0)[rows.located]
         for gram in range(rows.grams.size):
             starts = np.flatnonzero(rows.grams.at == gram).tolist()
@@ -244,7 +244,7 @@ class ModelNgrams:
     @classmethod
     def of(cls, model: StyleModel, texts: Sequence[str]) -> ModelNgrams:
         """Collect the n-grams of plain texts."""
-        return cls(model, sorted_table(texts, model.tokenizer))
+        return cls(model, build_sorted_table(texts, model.tokenizer))
 
     @property
     def captions(self) -> int:
@@ -293,13 +293,13 @@ class ModelNgrams:
     def sizes(self, weights: Sequence[Whole]) -> list[Floats]:
         """Sum the weights of each caption's rows, per order."""
         pairs = zip(self.orders, weights, strict=True)
-        return [added(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
+        return [sum_by_key(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
 
 
-def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
+def expand_runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
     """Return all positions of the chosen runs, and the length of each run.
 
-    >>> [part.tolist() for part in runs(np.array([0, 2, 3, 6]), np.array([0, 2]))]
+    >>> [part.tolist() for part in expand_runs(np.array([0, 2, 3, 6]), np.array([0, 2]))]
     [[0, 1, 3, 4, 5], [2, 3]]
     """
     lengths = starts[chosen + 1] - starts[chosen]
@@ -307,12 +307,12 @@ def runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
     return np.arange(len(shift)) + shift, lengths
 
 
-def added(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
+def sum_by_key(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
     """Sum weights by key, as floats even if there are no weights at all, unlike `np.bincount`."""
     return np.bincount(keys, weights, size).astype(np.float64, copy=False)
 
 
-def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
+def weigh_rows(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
     """Return the weight of each row in the mean of its caption, per order."""
     weights: list[Whole] = []
     for rows in ngrams.orders:
@@ -322,33 +322,33 @@ def amounts(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
     return weights
 
 
-def own_scores(ngrams: ModelNgrams, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
+def score_own_styles(ngrams: ModelNgrams, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
     """Compute OnlyStyle of each caption under its own style; NaN if there is nothing to average."""
-    weights, sums = amounts(ngrams, reading), []
+    weights, sums = weigh_rows(ngrams, reading), []
     for rows, amount in zip(ngrams.orders, weights, strict=True):
         grams = rows.grams
-        scores = ngrams.model.scores_under(rows.n, rows.located[grams.gram], style[grams.caption])
-        sums.append(added(grams.caption, scores * amount, ngrams.captions))
+        scores = ngrams.model.score_ngrams(rows.n, rows.located[grams.gram], style[grams.caption])
+        sums.append(sum_by_key(grams.caption, scores * amount, ngrams.captions))
     return _mean_over_orders(ngrams, sums, ngrams.sizes(weights), reading)
 
 
-def all_scores(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Floats:
+def score_all_styles(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Floats:
     """Compute OnlyStyle of each caption (rows) under each style of the model (columns).
 
     >>> from captious.metrics.style.fitting import fit
     >>> ngrams = ModelNgrams.of(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), ["fine day"])
-    >>> all_scores(ngrams).tolist()  # happy: ¼ · ((½ + 0)/2 + ½ + 0 + 0)
+    >>> score_all_styles(ngrams).tolist()  # happy: ¼ · ((½ + 0)/2 + ½ + 0 + 0)
     [[-0.1875, 0.1875]]
     """
-    return np.stack(list(columns(ngrams, reading)), axis=1)
+    return np.stack(list(iterate_styles(ngrams, reading)), axis=1)
 
 
-def columns(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
+def iterate_styles(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Iterator[Floats]:
     """Yield OnlyStyle of all captions under one style after the other."""
-    weights = amounts(ngrams, reading)
+    weights = weigh_rows(ngrams, reading)
     sizes = ngrams.sizes(weights)
     shared = [
-        added(rows.grams.caption, rows.base[rows.grams.gram] * amount, ngrams.captions)
+        sum_by_key(rows.grams.caption, rows.base[rows.grams.gram] * amount, ngrams.captions)
         for rows, amount in zip(ngrams.orders, weights, strict=True)
     ]
     for style in range(len(ngrams.model.styles)):
@@ -356,9 +356,9 @@ def columns(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Iterator[Flo
         for rows, amount, base in zip(ngrams.orders, weights, shared, strict=True):
             # Only n-grams that occur in the style differ from what all styles share.
             part = slice(rows.style_starts[style], rows.style_starts[style + 1])
-            at, lengths = runs(rows.first, rows.entry_gram[part])
+            at, lengths = expand_runs(rows.first, rows.entry_gram[part])
             share = np.repeat(ngrams.model.scores[rows.n - 1].share[rows.entries[part]], lengths)
-            sums.append(added(rows.grams.caption[at], share * amount[at], ngrams.captions) - base)
+            sums.append(sum_by_key(rows.grams.caption[at], share * amount[at], ngrams.captions) - base)
         yield _mean_over_orders(ngrams, sums, sizes, reading)
 
 

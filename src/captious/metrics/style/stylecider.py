@@ -16,7 +16,7 @@ from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
-from captious.metrics.style.onlystyle import StyleMetric, added, runs, table_for
+from captious.metrics.style.onlystyle import StyleMetric, sum_by_key, expand_runs, tokenize_captions
 from captious.render import Column
 from captious.text.tables import TextTable
 
@@ -77,14 +77,14 @@ class StyleCider(StyleMetric):
     def score_items(self, captions: CaptionSet, state: Shared[StyleModel]) -> Scored:
         """Score items. A row is the sum of the candidates' values, and their number."""
         model = state.value
-        table = table_for(captions, model)
-        style = self.style_numbers(captions, model)[table.item]
+        table = tokenize_captions(captions, model)
+        style = self.find_styles(captions, model)[table.item]
         located = model.locate(table)
         left, right, _ = table.pairs
         cosines, defined = np.zeros(len(left)), np.zeros(len(table.lengths))
         for n in range(1, ORDERS + 1):
             grams = table.ngrams(n)
-            weights = model.scores_under(n, located[n - 1][grams.gram], style[grams.caption])
+            weights = model.score_ngrams(n, located[n - 1][grams.gram], style[grams.caption])
             cosine, length = self._compute_cosines(table, n, weights)
             cosines += cosine
             defined += length > 0
@@ -99,8 +99,8 @@ class StyleCider(StyleMetric):
     def break_down(self, item: CaptionSet, state: Shared[StyleModel]) -> Breakdown:
         """Break the value down by n-grams that a candidate shares with its references."""
         model = state.value
-        table = table_for(item, model)
-        style = int(self.style_numbers(item, model)[0])
+        table = tokenize_captions(item, model)
+        style = int(self.find_styles(item, model)[0])
         orders = [self._build_vectors(table, model, n, style) for n in range(1, ORDERS + 1)]
         candidates = table.candidates.tolist()
         parts = []
@@ -108,7 +108,7 @@ class StyleCider(StyleMetric):
             adds: dict[tuple[int, int], float] = {}
             for reference, share in self._weigh_references(table, orders, candidate):
                 for n, (weights, _) in enumerate(orders, 1):
-                    for gram, amount in _products(weights, candidate, reference, self.clip).items():
+                    for gram, amount in _multiply_shared(weights, candidate, reference, self.clip).items():
                         adds[n, gram] = adds.get((n, gram), 0.0) + share[n - 1] * amount
             defined = sum(lengths[candidate] > 0 for _, lengths in orders) if self.short == "skip" else ORDERS
             for (n, gram), amount in adds.items():
@@ -129,7 +129,7 @@ class StyleCider(StyleMetric):
 
     def _build_vectors(self, table: TextTable, model: StyleModel, n: int, style: int) -> Order:
         """Return the amount and the CNG of each caption's n-grams, and the length of its vector."""
-        cng = model.scores_under(n, model.locate(table)[n - 1], np.full(table.ngrams(n).size, style))
+        cng = model.score_ngrams(n, model.locate(table)[n - 1], np.full(table.ngrams(n).size, style))
         cng = np.maximum(cng, 0.0) if self.negative == "zero" else cng
         vectors = [
             {gram: (float(count) if self.tf else 1.0, float(cng[gram])) for gram, count in counts.items()}
@@ -146,10 +146,10 @@ class StyleCider(StyleMetric):
             penalty = math.exp(-((bigrams[0] - bigrams[1]) ** 2) / (2 * SIGMA**2)) if self.length_penalty else 1.0
             share = []
             for vectors, lengths in orders:
-                other = _pooled(vectors, references) if self.references == "pooled" else lengths[reference]
+                other = _measure_pooled(vectors, references) if self.references == "pooled" else lengths[reference]
                 below = lengths[candidate] * other
                 share.append(penalty / below if below else 0.0)
-            products = [sum(_products(vectors, candidate, reference, self.clip).values()) for vectors, _ in orders]
+            products = [sum(_multiply_shared(vectors, candidate, reference, self.clip).values()) for vectors, _ in orders]
             cosines.append(sum(one * amount for one, amount in zip(share, products, strict=True)))
             shares.append((reference, share))
         if self.references == "max":
@@ -164,15 +164,15 @@ class StyleCider(StyleMetric):
             weights = np.maximum(weights, 0.0)
         amount = grams.count.astype(np.float64) if self.tf else np.ones(len(grams.count))
         captions, caption = len(table.lengths), grams.caption
-        length = np.sqrt(added(caption, np.square(amount * weights), captions))
-        ours, theirs = _meetings(table, n)
+        length = np.sqrt(sum_by_key(caption, np.square(amount * weights), captions))
+        ours, theirs = _match_rows(table, n)
         if self.references == "pooled":
             return self._compute_pooled_cosines(table, n, weights, amount, length, (ours, theirs)), length
         met = np.minimum(amount[ours], amount[theirs]) if self.clip else amount[ours]
         product = met * amount[theirs] * weights[ours] * weights[theirs]
-        pair = _pair_numbers(table, caption[ours], caption[theirs])
+        pair = _find_pairs(table, caption[ours], caption[theirs])
         left, right, _ = table.pairs
-        dot, lengths = added(pair, product, len(left)), length[left] * length[right]
+        dot, lengths = sum_by_key(pair, product, len(left)), length[left] * length[right]
         return np.divide(dot, lengths, out=np.zeros_like(dot), where=lengths > 0), length
 
     def _compute_pooled_cosines(
@@ -181,11 +181,11 @@ class StyleCider(StyleMetric):
         """Compute the cosine with all references of the item joined, repeated for each of them."""
         grams, (ours, theirs) = table.ngrams(n), meetings
         reference = np.flatnonzero(grams.reference_row)
-        sums = added(grams.group[reference], (amount * weights)[reference], len(grams.heads))
+        sums = sum_by_key(grams.group[reference], (amount * weights)[reference], len(grams.heads))
         item = table.item[grams.caption[grams.heads]]
-        joined = np.sqrt(added(item, np.square(sums), table.items))
+        joined = np.sqrt(sum_by_key(item, np.square(sums), table.items))
         product = amount[ours] * weights[ours] * amount[theirs] * weights[theirs]
-        dot = added(grams.caption[ours], product, len(table.lengths))
+        dot = sum_by_key(grams.caption[ours], product, len(table.lengths))
         left = table.pairs.left
         lengths = (length * joined[table.item])[left]
         return np.divide(dot[left], lengths, out=np.zeros(len(left)), where=lengths > 0)
@@ -196,14 +196,14 @@ class StyleCider(StyleMetric):
             np.maximum.at(best, left, values)
             return best
         number = np.bincount(left, minlength=len(table.lengths))
-        return added(left, values, len(table.lengths)) / np.maximum(number, 1)
+        return sum_by_key(left, values, len(table.lengths)) / np.maximum(number, 1)
 
 
 # The amount and the CNG of the n-grams of an order in each caption, and the length of its vector.
 Order: TypeAlias = tuple[list[dict[int, tuple[float, float]]], list[float]]
 
 
-def _products(
+def _multiply_shared(
     vectors: Sequence[dict[int, tuple[float, float]]], candidate: int, reference: int, clip: bool
 ) -> dict[int, float]:
     """Return the product of the weights of each n-gram that both captions have."""
@@ -215,7 +215,7 @@ def _products(
     return products
 
 
-def _pooled(vectors: Sequence[dict[int, tuple[float, float]]], references: Sequence[int]) -> float:
+def _measure_pooled(vectors: Sequence[dict[int, tuple[float, float]]], references: Sequence[int]) -> float:
     """Return the length of the sum of the references' vectors."""
     sums: dict[int, float] = {}
     for reference in references:
@@ -224,18 +224,18 @@ def _pooled(vectors: Sequence[dict[int, tuple[float, float]]], references: Seque
     return math.sqrt(sum(value**2 for value in sums.values()))
 
 
-def _meetings(table: TextTable, n: int) -> tuple[Ints, Ints]:
+def _match_rows(table: TextTable, n: int) -> tuple[Ints, Ints]:
     """Match rows of candidates with rows of references of the same item that have the same n-gram."""
     grams = table.ngrams(n)
     candidates = np.flatnonzero(~grams.reference_row)
     ends = np.append(grams.heads, len(grams.gram))
     own = np.bincount(grams.group[candidates], minlength=len(grams.heads))
     bounds = np.stack([ends[:-1] + own, ends[1:]], axis=1).ravel()
-    theirs, fanout = runs(np.append(bounds, len(grams.gram)), 2 * grams.group[candidates].astype(np.int64))
+    theirs, fanout = expand_runs(np.append(bounds, len(grams.gram)), 2 * grams.group[candidates].astype(np.int64))
     return np.repeat(candidates, fanout), theirs
 
 
-def _pair_numbers(table: TextTable, candidate: Whole, reference: Whole) -> Ints:
+def _find_pairs(table: TextTable, candidate: Whole, reference: Whole) -> Ints:
     """Return the index of each candidate and reference in the pairs of the table."""
     left, right, _ = table.pairs
     first = np.searchsorted(left, np.arange(len(table.lengths)))

@@ -79,10 +79,10 @@ class GpuPreparation:
 
     def decode(self, images: Sequence[Pixels | bytes]) -> list[Pixels | torch.Tensor]:
         """The same images with files decoded on the device: 3 × height × width bytes, none if that fails."""
-        pictures = iter(self._decoded([image for image in images if isinstance(image, bytes)]))
+        pictures = iter(self._decode_files([image for image in images if isinstance(image, bytes)]))
         return [next(pictures) if isinstance(image, bytes) else image for image in images]
 
-    def _decoded(self, files: Sequence[bytes]) -> list[torch.Tensor]:
+    def _decode_files(self, files: Sequence[bytes]) -> list[torch.Tensor]:
         """Files decoded by nvJPEG. A group that it refuses is halved, and a single file left to Pillow."""
         if not files:
             return []
@@ -96,7 +96,7 @@ class GpuPreparation:
             if len(files) == 1:
                 return [self._decode_by_pillow(files[0])]
         half = len(files) // 2
-        return self._decoded(files[:half]) + self._decoded(files[half:])
+        return self._decode_files(files[:half]) + self._decode_files(files[half:])
 
     def make_squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
         """Squares of all images, n × side × side × 3 bytes, and the indices of those that could not be decoded."""

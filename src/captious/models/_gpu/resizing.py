@@ -101,8 +101,8 @@ class GpuResizer:
             for part in _split_chunks(sizes):
                 width, height = _pad_sides(sizes[part])
                 first = RowStarts(starts[part], *(side[part] for side in sides))
-                rows = first.planar(pixels, width, height) if images.planar else first.mixed(pixels, width, height)
-                parts.append(self._resize_rows(rows, across.part(part), down.part(part)))
+                rows = first.gather_planar(pixels, width, height) if images.planar else first.gather_interleaved(pixels, width, height)
+                parts.append(self._resize_rows(rows, across.select(part), down.select(part)))
         return torch.cat(parts).index_select(0, send(np.argsort(order), self.device))  # type: ignore[no-any-return]
 
     def _compute_weights(self, sizes: Ints) -> tuple[SideWeights, SideWeights]:
@@ -134,14 +134,14 @@ class RowStarts:
     widths: torch.Tensor
     heights: torch.Tensor
 
-    def planar(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
+    def gather_planar(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
         """Images of 3 × height × width bytes as n × height × 3 × width numbers, padded."""
         torch = require("torch", "clip")
         row, color = (torch.arange(length, device=pixels.device) for length in (height, 3))
         starts, widths, heights = (side[:, None, None] for side in (self.starts, self.widths, self.heights))
         return _select_windows(pixels, starts + row[:, None] * widths + color * (widths * heights), width).float()
 
-    def mixed(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
+    def gather_interleaved(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
         """Images of height × width × 3 bytes as n × height × 3 × width numbers, padded."""
         torch = require("torch", "clip")
         rows = self.starts[:, None] + torch.arange(height, device=pixels.device) * (3 * self.widths[:, None])
@@ -198,7 +198,7 @@ class SideWeights:
         pixels = (first[..., None] + taps).minimum(size[:, None, None] - 1).long()
         return cls(pixels.repeat(1, 2, 1), torch.cat([upper, whole - upper * 2.0**HALF], dim=1).float())
 
-    def part(self, images: slice) -> SideWeights:
+    def select(self, images: slice) -> SideWeights:
         """The weights of some of the images."""
         return SideWeights(self.pixels[images], self.halves[images])
 

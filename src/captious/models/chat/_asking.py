@@ -134,7 +134,7 @@ class Asking:
             # Images are read and encoded beside the event loop, which goes on with other questions.
             body = await asyncio.to_thread(request.build_payload, model) if request.images else request.build_payload(model)
             response = await transport.complete(body)
-            reply = self._counted(Reply.of(response), request)
+            reply = self._fill_counts(Reply.of(response), request)
         except EndpointUnavailable:
             raise
         except UnreadableImage as error:
@@ -144,7 +144,7 @@ class Asking:
         asked = request.build_payload(model, encoded=False) if request.images else body
         return StoredReply(reply, ReplyRecord(digest, asked, response, time.monotonic() - started))
 
-    def _counted(self, reply: Reply, request: Request) -> Reply:
+    def _fill_counts(self, reply: Reply, request: Request) -> Reply:
         """The reply with tokens for the ceiling, estimated where the server counts none."""
         if reply.counted:
             return reply

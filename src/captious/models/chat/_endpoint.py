@@ -121,13 +121,13 @@ class Endpoint:
         while True:
             wait: float | None = None
             without = self.without
-            async with self._turn():
+            async with self._wait_turn():
                 try:
                     answer = await self._post(_drop_refused(body, without))
                     if answer.status == 200:
                         self._answered += 1
                         self._raise_limit()
-                        return self._decoded(answer) | ({"without": list(without)} if without else {})
+                        return self._decode_response(answer) | ({"without": list(without)} if without else {})
                     if self._learn_refusal(answer, body, without):
                         continue
                     problem = self._describe_problem(answer)
@@ -135,7 +135,7 @@ class Endpoint:
                     if answer.status == 429:
                         self._lower_limit()
                 except aiohttp.ClientError as error:  # before the other: a connection that takes too long is both
-                    problem = f"{self.name}: cannot be reached ({self._reason(error)})"
+                    problem = f"{self.name}: cannot be reached ({self._describe_error(error)})"
                     if isinstance(error, aiohttp.ClientConnectorError) and not self._answered:
                         tries = TRIES_TO_CONNECT
                 except asyncio.TimeoutError:
@@ -165,7 +165,7 @@ class Endpoint:
             return HttpResponse(response.status, unpacked, response.headers.get("retry-after"))
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _wait_turn(self) -> AsyncIterator[None]:
         """Wait until fewer requests than the limit are under way, and be one of them."""
         async with self._free:
             await self._free.wait_for(lambda: self._under_way < max(1, int(self.limit)))
@@ -179,7 +179,7 @@ class Endpoint:
 
     def _learn_refusal(self, answer: HttpResponse, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
         """Whether the server refuses a parameter that it can do without, so that the request goes again at once."""
-        words = self._message(answer).lower()
+        words = self._extract_message(answer).lower()
         if answer.status not in (400, 422) or not any(word in words for word in REFUSED):
             return False
         refused = [name for name in OPTIONAL if name in body and name not in without and name in words]
@@ -188,7 +188,7 @@ class Endpoint:
 
     def _describe_problem(self, answer: HttpResponse) -> str:
         """What went wrong, where another try may help; otherwise an exception."""
-        code, words = answer.status, self._message(answer)
+        code, words = answer.status, self._extract_message(answer)
         problem = f"{self.name}: status {code} ({words})" if words else f"{self.name}: status {code}"
         if code in HOPELESS or (code == 429 and any(word in words.lower() for word in NO_MONEY)):
             hint = "; set OPENAI_API_KEY or pass key_file=..." if code == 401 else ""
@@ -198,7 +198,7 @@ class Endpoint:
             raise Unanswered(f"status {code}: {words}" if words else f"status {code}")
         return problem
 
-    def _reason(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         """Why a request did not get through, without the key, which a server may send back and aiohttp then quotes.
 
         Some of aiohttp's errors name the whole address besides their message.
@@ -221,7 +221,7 @@ class Endpoint:
         if now - self._halved > self.pause:
             self.limit, self._halved = max(1.0, self.limit / 2), now
 
-    def _decoded(self, answer: HttpResponse) -> dict[str, Any]:
+    def _decode_response(self, answer: HttpResponse) -> dict[str, Any]:
         """The response in an answer; the key is nowhere in it."""
         try:
             response = answer.json()
@@ -233,7 +233,7 @@ class Endpoint:
             response = _redact_value(response, self._key)
         return dict(response)
 
-    def _message(self, answer: HttpResponse) -> str:
+    def _extract_message(self, answer: HttpResponse) -> str:
         """The server's own words, wherever it put them, without the key or a part of it."""
         try:
             body = answer.json()
@@ -345,10 +345,10 @@ def _find_proxy(url: str) -> str | None:
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.netloc):
         return None
-    scheme, found, _ = proxy.partition("://")
-    if found and scheme not in ("http", "https"):
+    scheme, separator, _ = proxy.partition("://")
+    if separator and scheme not in ("http", "https"):
         raise InputError(f"{redact_address(url)}: the environment names a {scheme} proxy, expected one of http")
-    return proxy if found else f"http://{proxy}"
+    return proxy if separator else f"http://{proxy}"
 
 
 def _unpack(content: bytes, encoding: str) -> bytes:
@@ -416,10 +416,10 @@ def parse_retry_after(header: str | None) -> float | None:
 def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
-        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # a port that is none, or half an IPv6 address
-        right = False
-    if not right or "@" in url or parts.query or not url.isprintable():
+        valid = False
+    if not valid or "@" in url or parts.query or not url.isprintable():
         raise InputError(f"endpoint={redact_address(url)}: expected an address such as http://127.0.0.1:8080/v1")
     return url.rstrip("/").removesuffix("/chat/completions")
 

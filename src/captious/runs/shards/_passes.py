@@ -17,9 +17,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from captious._core.hashing import Hashes
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.check import find_misleading
@@ -27,16 +24,14 @@ from captious.io.shards import Shard, read_shard
 from captious.metrics.chunks import measure_shard, prepare_shard
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
-from captious.metrics.rows import TypeSets
 from captious.models.decoding import DECODERS
 from captious.models.store import close_stores
 from captious.options import Reading, get_runtime
 from captious.runs.folder import Run
-from captious.runs.report import part_summary
 from captious.runs.shards.plan import need_columns, need_images
 from captious.runs.states import CorpusStates, Members
-from captious.runs.summary import PartSummary
-from captious.runs.tables import items_table, type_hashes, with_columns, without_machine_paths
+from captious.runs.summary import PartSummary, part_summary
+from captious.runs.tables import items_table, rows_table, rows_with, types_of, with_columns, without_machine_paths
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,6 @@ class ShardScorer:
         if conflict := self._conflict(measurements):
             return ShardOutcome(len(captions), conflict=conflict)
         clock.begin("write")
-        types = {key: hashes_of(one.rows) for key, one in measurements.items() if isinstance(one.rows, TypeSets)}
         summary = part_summary(
             shard.name,
             scoring.run,
@@ -150,11 +144,15 @@ class ShardScorer:
         )
         own = without_machine_paths(captions)
         items = items_table(own, measurements, scoring.run.metrics, scoring.store_references)
+        rows = rows_table(measurements) if scoring.run.has_rows and measurements else None
         if before is not None:
             with scoring.run.parquet(scoring.run.items_name(shard.name)) as file:
                 items = with_columns(file.read(), items, list(map(str, wanted)))
+            if rows is not None and before.metrics:
+                with scoring.run.parquet(scoring.run.rows_name(shard.name)) as file:
+                    rows = rows_with(file.read(), rows)
             summary = _combined(before, summary, scoring.run.metrics)
-        scoring.run.write_part(_timed(summary, before, clock), items, types)
+        scoring.run.write_part(_timed(summary, before, clock), items, types_of(measurements), rows)
         return ShardOutcome(len(captions), unfit)
 
     def _wanted(self, before: PartSummary | None) -> list[Metric]:
@@ -203,11 +201,6 @@ def _timed(summary: PartSummary, before: PartSummary | None, clock: Clock) -> Pa
     return replace(
         summary, seconds={**earlier, **{step: earlier.get(step, 0.0) + one for step, one in seconds.items()}}
     )
-
-
-def hashes_of(rows: TypeSets) -> Hashes:
-    """Hashes of the distinct things that all items of a shard hold, sorted."""
-    return np.unique(type_hashes(frozenset().union(*rows.types)))
 
 
 def change_folder(path: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from types import NoneType
 from typing import Any
 
-from captious._core.files import MARKER, digest, refuse_irregular, sweep
+from captious._core.files import RUN, digest, refuse_irregular, sweep
 from captious._core.specs import split_specs
 from captious._evaluate import Specs, metric_specs
 from captious._version import __version__
@@ -27,10 +27,12 @@ from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, parse_all
 from captious.models.devices import resolve_device
 from captious.options import Engine, Judging, Reading, get_runtime
-from captious.runs.folder import Run, open_run, shards_of
+from captious.runs.folder import Run, shards_of
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.tables import shown_path
 
+STORED = ("store_references", "store_rows")
+"""What a folder holds besides the items; metrics that are added keep to it."""
 REPLACE = "pass overwrite=True to replace them, or name another folder"
 
 
@@ -108,7 +110,7 @@ def need_columns(metrics: Sequence[Metric]) -> bool:
     return not all(isinstance(metric, TokenMetric) and texts.issuperset(metric.needs) for metric in metrics)
 
 
-def reading_facts(reading: Reading, store_references: bool = True) -> dict[str, Any]:
+def reading_facts(reading: Reading, store_references: bool = True, store_rows: bool = True) -> dict[str, Any]:
     """Options of reading that are not at their default, for the marker; references by the content of their file.
 
     Of absolute paths only the last part is stored, because others may get to see the run.
@@ -124,7 +126,8 @@ def reading_facts(reading: Reading, store_references: bool = True) -> dict[str, 
     if reading.references is not None:
         folder, name = split_address(os.fspath(reading.references))
         facts["references"] += f"#{digest(Storage.at(folder).read(name))}"
-    return facts if store_references else {**facts, "store_references": False}
+    stored = dict(zip(STORED, (store_references, store_rows), strict=True))
+    return facts | {name: False for name, kept in stored.items() if not kept}
 
 
 def claim(
@@ -150,24 +153,24 @@ def claim(
     )
     if not is_remote(address):
         _refuse_file(Path(address))
-    if not storage.exists(MARKER):
+    if not storage.exists(RUN):
         if add:
-            raise InputError(f"{address}: no {MARKER}, expected a run to add metrics to")
+            raise InputError(f"{address}: no {RUN}, expected a run to add metrics to")
         if storage.names() or (not is_remote(address) and _occupied(Path(address))):
-            raise InputError(f"{address}: exists and was not written by captious (no {MARKER}); name another folder")
+            raise InputError(f"{address}: exists and was not written by captious (no {RUN}); name another folder")
         run = Run(address, marker)
         run.write_marker()
         return run
     if overwrite and not add:
-        open_run(address).discard()
+        Run.at(address).discard()
         run = Run(address, marker)
         run.write_marker()
         return run
-    there = open_run(address)
-    if there.marker.unit != "shard":
+    there = Run.at(address)
+    if not there.marker.shards:
         raise InputError(f"{address}: contains the scores of {there.marker.name}, not of shards; {REPLACE}")
     if add:
-        stored = {name: value for name, value in there.marker.reading.items() if name == "store_references"}
+        stored = {name: value for name, value in there.marker.reading.items() if name in STORED}
         marker = replace(marker, reading={**reading, **stored})
         new = tuple(one for one in facts if one.metric not in there.metrics)
         marker = replace(marker, metrics=(*there.marker.metrics, *new))
@@ -241,7 +244,7 @@ def _refuse_file(path: Path) -> None:
     refuse_irregular(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file, expected the name of a folder to write")
-    sweep(path / MARKER)
+    sweep(path / RUN)
 
 
 def _occupied(path: Path) -> bool:

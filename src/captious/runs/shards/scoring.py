@@ -34,10 +34,11 @@ from captious.options import Engine, Missing, Reading, Resampling, Runtime, get_
 from captious.runs.folder import FAILED, Run
 from captious.runs.marker import Marker
 from captious.runs.report import Report, report_of
+from captious.runs.report_sections import shard_warnings
 from captious.runs.shards._ids import repeated_ids
 from captious.runs.shards._passes import PreparationPass, ScoringPass, ShardOutcome
 from captious.runs.shards.plan import claim, first_captions, reading_facts, refuse_unready, share_of_worker, with_gpus
-from captious.runs.shards_page import shard_warnings
+from captious.runs.source import PART, StoredItems
 from captious.runs.states import CorpusStates
 from captious.runs.summary import PartSummary
 
@@ -83,6 +84,7 @@ def score_shards(
     engine: Engine = Engine(),
     add: Specs | None = None,
     store_references: bool = True,
+    store_rows: bool = True,
     overwrite: bool = False,
 ) -> Report:
     """Score shards with every metric asked for, and write the folder of a run.
@@ -102,7 +104,8 @@ def score_shards(
     out
         The folder to write, new or with the scores of some of these shards. It may be on an object store.
     resampling
-        How the bootstrap makes intervals; it resamples shards.
+        How the bootstrap makes intervals. It resamples items, as for a file; of more than 200,000 items, or without
+        their statistics, it resamples shards.
     runtime
         Where and how models run, in every worker.
     progress
@@ -119,6 +122,8 @@ def score_shards(
         Metrics to add to those of the folder, which are computed alone; ``metrics`` is not looked at then.
     store_references
         Whether the folder holds the references of the items too.
+    store_rows
+        Whether the folder holds the statistics of the items too, from which other commands compare runs item by item.
     overwrite
         Replace other scores that the folder holds.
     """
@@ -133,7 +138,7 @@ def score_shards(
     judging = share_of_worker(runtime.judging, chosen, engine, len(shards))
     runtime = replace(runtime, cache=runtime.cache and engine.store_features, judging=judging)
     refuse_unready(engine)
-    facts = reading_facts(reading, store_references)
+    facts = reading_facts(reading, store_references, store_rows)
     run = claim(out, chosen, shards, facts, add=add is not None, overwrite=overwrite)
     known = {str(metric): metric for metric in chosen}
     every = [known.get(key) or parse(key) for key in run.metrics]
@@ -173,11 +178,16 @@ def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed:
         failed=dict(failed),
         complete=True,
     )
-    run = replace(run, marker=marker)
+    repeated = repeated_ids(replace(run, marker=marker))
+    # Items are resampled as those of a file are, unless they are too many to be in memory together.
+    by_item = run.has_rows and marker.items <= PART and not repeated[0]
+    run = replace(run, marker=replace(marker, unit="item" if by_item else "shard"))
     report = report_of(run, resampling, {str(metric): metric for metric in metrics})
-    warnings = shard_warnings(report.parts, failed, repeated_ids(run), bool(report.intervals))
+    by_shard = bool(report.intervals) and not by_item
+    warnings = shard_warnings(report.parts, failed, repeated, by_shard)
     report = replace(report, warnings=tuple(warnings))
-    report = replace(report, source=replace(run, marker=report.marker(marker.parts)))
+    run = replace(run, marker=report.marker(marker.parts))
+    report = replace(report, source=StoredItems(run, report.parts))
     if failed:
         addresses = {shard.name: shard.address for shard in marker.shards}
         lines = [f"{addresses[name]}\t{' '.join(line.split())}\n" for name, line in failed.items()]

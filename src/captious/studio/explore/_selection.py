@@ -36,7 +36,7 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     paths = [table.pictures.path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
     files = {system: f"captions/{stem}.jsonl" for system, stem in system_folders(table.systems).items()}
     images = _find_image_folder(paths)
-    with whole_folder(target, marker=MARKER) as folder:
+    with whole_folder(target, False, MARKER) as folder:
         (folder / "captions").mkdir()
         (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
         for system, file in enumerate(files.values()):

@@ -343,7 +343,7 @@ class Summaries:
         """The statistics of a run in the order of its rows; None where they are absent, damaged or too many."""
         key, run = self.table.scores[score].key, self.table.runs[system]
         metric = known_metrics(run.run).get(key)
-        if metric is None or run.run.marker.unit != "item" or len(run.rows) > HELD:
+        if metric is None or not run.run.has_rows or len(run.rows) > HELD:
             return None, None
         try:
             tables = {part: run.run.rows(part, [key]) for part in run.run.names}

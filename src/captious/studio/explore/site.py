@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.files import MARKER, whole_folder
+from captious._core.files import OUTPUT, whole_folder
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
@@ -53,7 +53,7 @@ def export_site(
         if report is not None:
             (folder / REPORT).write_text(document_page(report), encoding="utf-8", errors="replace", newline="\n")
         (folder / "index.html").write_bytes(page.encode("utf-8", "replace"))
-        (folder / MARKER).write_text(
+        (folder / OUTPUT).write_text(
             dumps({**provenance(), "title": format_title(table)}) + "\n", encoding="utf-8", newline="\n"
         )
     return unreadable

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from captious._core.files import MARKER, PRIVATE, refuse_occupied, whole_folder
+from captious._core.files import OUTPUT, PRIVATE, refuse_occupied, whole_folder
 from captious._core.records import parse_record
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
@@ -339,7 +339,7 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
             (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8", newline="\n")
         (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
         write_csv(rater_columns(raters), folder / "raters.csv")
-        (folder / MARKER).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
+        (folder / OUTPUT).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
     for name in payment_files(plan) if payments else ():
         (Path(out) / name).chmod(PRIVATE)  # they name people
     return result

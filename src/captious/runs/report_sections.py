@@ -1,0 +1,464 @@
+"""The sections of a report: scores, items, and what only shards have, such as faults and the time of each.
+
+Where the items are few enough to be resampled one by one, the page lists them all. Of more, it has the distributions
+and the worst items, from the summaries of the parts: the values of all items are never in memory together.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from captious.io.join import format_first
+from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
+from captious.metrics.contract import MeanMetric, Metric
+from captious.metrics.measurement import Measurement
+from captious.render import (
+    Cell,
+    Chart,
+    Column,
+    Group,
+    ItemMetric,
+    Items,
+    Phrase,
+    Section,
+    Series,
+    Table,
+    Text,
+    Why,
+    link,
+)
+from captious.stats.bootstrap import FEW, too_narrow
+from captious.text.tables import count_words
+
+if TYPE_CHECKING:
+    from captious.runs.report import Report
+    from captious.runs.stored import StoredMeasurement
+    from captious.runs.summary import PartSummary
+
+FEW_SHARDS = 20
+"""Shards below which an interval is rough."""
+WORST, SLOWEST, BARS = 20, 50, 40
+"""Items and shards that the page lists, and bars of a histogram."""
+REASONS = 5
+"""Different reasons that a warning names."""
+NAN = float("nan")
+
+
+def sections_of(report: Report) -> list[Section]:
+    """Return the scores, the explained item, the items, and what shards have."""
+    explained = report.explanations.document().sections if report.explanations else ()
+    items: list[Section] = [explorer({PurePath(report.name).name: report})] if lists_items(report) else []
+    if not lists_items(report):
+        items = [*_unscored(report), *_histograms(report)]
+        items.append(Group("Worst items", [_worst_table(report, key) for key in report.measurements]))
+    return [_scores(report), *explained, *items, *_shard_sections(report)]
+
+
+def lists_items(report: Report) -> bool:
+    """Return True if the page lists all items, and False if they stay in the folder."""
+    return report.unit == "item"
+
+
+def _scores(report: Report) -> Table:
+    level = report.resampling.level if report.intervals else None
+    columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
+    if lower := any(not one.metric.higher_is_better for one in report):
+        columns.append(Column("better", "text", latex=None))
+    if unscored := any(one.signature.unscored for one in report):
+        columns.append(Column("unscored", latex=None))
+    rows: list[list[Any]] = []
+    for key, one in report.measurements.items():
+        row: list[Any] = [metric_link(report, key), on_scale([report], key)[0]]
+        row += ["higher" if one.metric.higher_is_better else "lower"] if lower else []
+        row += [_unscored_cell(report, key)] if unscored else []
+        rows.append(row)
+    return Table("scores", "Scores", columns, rows, _resampled_note(report))
+
+
+def metric_link(report: Report, key: str) -> Phrase:
+    """Return what tables call a metric, with a link to the items sorted by it where the page lists them."""
+    label = report.label(key)
+    return link(label, f"#sort={quote(key)}") if lists_items(report) else Phrase.of(label)
+
+
+def _unscored_cell(report: Report, key: str) -> Cell:
+    one = report.measurements[key]
+    number = one.signature.unscored
+    if not lists_items(report):
+        return Cell(number, decimals=0)
+    href = f"#sort={quote(key)}&unscored=1" if number else ""
+    return Cell(number, note=reasons_line(one), decimals=0, href=href)
+
+
+def _resampled_note(report: Report) -> str:
+    """Say how many shards the intervals come from; items need no word."""
+    if lists_items(report) or not report.intervals:
+        return ""
+    full = sum(1 for part in report.parts if part.items)
+    return f"Intervals: {report.resampling.samples:,} resamples of {full} shards"
+
+
+def references_line(report: Report) -> str:
+    """Return how many references an item has."""
+    low, high = next((one.signature.references for one in report), (0, 0))
+    span = str(low) if low == high else f"{low}–{high}"
+    return f"{span} reference{'' if high == 1 else 's'} per item" if high else "no references"
+
+
+def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
+    """The value of a metric in each report, with the ends of the bar that the page draws.
+
+    The bar ends at the metric's highest value where that is 1, otherwise at the next round number.
+    """
+    cells = [report.cell(key) for report in reports]
+    ends = [end for cell in cells for end in (cell.value, cell.low, cell.high) if not math.isnan(end)]
+    top = reports[0].measurements[key].metric.range[1]
+    if top > 1:
+        highest = max([*ends, 1e-9])
+        power = 10.0 ** math.floor(math.log10(highest))
+        top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
+    limits = (min([0.0, *ends]), top)
+    own = own_scale(reports[0].measurements[key].metric)
+    return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
+
+
+def own_scale(metric: Metric) -> dict[str, Any]:
+    """How a cell shows a value that is no score: with the decimals that its metric declares, and never × 100."""
+    return {} if metric.decimals is None else {"decimals": metric.decimals, "scale": 1.0}
+
+
+def score_column(label: str, metric: Metric) -> Column:
+    """A column of the values of items."""
+    if metric.decimals is None:
+        return Column(label, key=str(metric), percent=1)
+    return Column(label, key=str(metric), decimals=metric.decimals)
+
+
+def explorer(reports: Mapping[str, Report]) -> Items:
+    """The items of systems that captioned the same ids in the same order, for the page to search and sort."""
+    first = next(iter(reports.values()))
+    sets = [report.captions for report in reports.values()]
+    images = next((one.images for one in sets if "image" in one.columns), ())
+    keys = list(first.measurements)
+
+    def explain(system: int, metric: int, indices: Sequence[int]) -> Sequence[Why]:
+        return list(reports.values())[system]._whys(keys[metric], indices)
+
+    return Items(
+        ids=first.captions.ids,
+        metrics=[
+            ItemMetric(
+                key,
+                first.label(key),
+                one.metric.higher_is_better,
+                one.metric.range,
+                one.metric.decimals is None,
+                isinstance(one.metric, ExplainsOnPage) and one.metric.explains_on_page,
+            )
+            for key, one in first.measurements.items()
+        ],
+        systems=list(reports),
+        values=[[one.values for one in report] for report in reports.values()],
+        texts=[one.candidates for one in sets],
+        references=first.captions.references,
+        reasons=[[one.reasons for one in report] for report in reports.values()],
+        images=images,
+        fields={name: column for name, column in first.captions.columns.items() if name != "image"},
+        language=first.captions.language,
+        count_words=partial(count_words, language=first.captions.language),
+        explain=explain,
+    )
+
+
+def few_items_notes(report: Report) -> list[str]:
+    """Notes on intervals that are too narrow: of few items, or of a mean in which few items differ from the rest.
+
+    A rare value that no item of the sample has widens no interval, whichever way the interval is made.
+    """
+    if not report.intervals or not lists_items(report):
+        return []
+    if few := too_narrow(report.size, report.resampling):
+        return few
+    notes = []
+    for key, one in report.measurements.items():
+        if key not in report.intervals or not isinstance(one.metric, MeanMetric):
+            continue
+        values = one.values[~np.isnan(one.values)]
+        differing = len(values) - int(np.unique(values, return_counts=True)[1].max(initial=0))
+        if 0 < differing < FEW <= len(values):
+            notes.append(
+                f"{report.label(key)}: only {differing} of {len(values):,} items differ from the rest; below {FEW} "
+                "the interval is too narrow"
+            )
+    return notes
+
+
+def foreign_notes(report: Report) -> list[str]:
+    """How the values of another program agree with those that captious computed."""
+    notes = []
+    for original in report:
+        for ours in report:
+            other = original.metric
+            if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
+                from captious.stats.correlation import pearson
+
+                both = ~(np.isnan(original.values) | np.isnan(ours.values))
+                if both.sum() < 2:
+                    continue
+                theirs, own = original.values[both], ours.values[both]
+                names = [report.label(str(one.metric)) for one in (ours, original)]
+                notes.append(
+                    f"{names[0]} beside {names[1]}, {len(own):,} items that both have: mean {own.mean():.4f} and "
+                    f"{theirs.mean():.4f}, Pearson correlation {pearson(own, theirs):.4f}."
+                )
+    return notes
+
+
+def reasons_line(measurement: Measurement) -> str:
+    """How often each reason for a missing value occurs, and for which items."""
+    ids: dict[str, list[str]] = {}
+    for key, reason in measurement.reasons.items():
+        ids.setdefault(reason, []).append(key)
+    counts = sorted(ids.items(), key=lambda entry: -len(entry[1]))
+    texts = [f"{len(keys)} × {reason} (id {format_first(keys)})" for reason, keys in counts[:REASONS]]
+    rest = [key for _, keys in counts[REASONS:] for key in keys]
+    return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {format_first(rest)})"] if rest else [])])
+
+
+def _unscored(report: Report) -> list[Table]:
+    rows: list[Sequence[Any]] = []
+    starts: list[int] = []
+    for key, one in report.measurements.items():
+        reasons = _stored(one).reason_counts
+        starts += [len(rows)] if reasons and rows else []
+        for text, reason in reasons.items():
+            share = reason.count / one.signature.items
+            rows.append((report.label(key), text, reason.count, share, ", ".join(reason.ids)))
+    columns = ("metric", "reason", Column("items"), _share("of all"), "such as")
+    return [Table("unscored", "Without a value", columns, rows, breaks=starts)] if rows else []
+
+
+def _histograms(report: Report) -> list[Section]:
+    charts: list[Section] = []
+    for key, one in report.measurements.items():
+        edges, counts = _bars(_stored(one))
+        if len(counts) > 1:
+            labels = [
+                f"{low:.4g} to {high:.4g}: {count:,} items"
+                for low, high, count in zip(edges, edges[1:], counts, strict=False)
+            ]
+            series = Series(report.label(key), edges, counts, labels=labels)
+            charts.append(Chart("histogram", [series], report.label(key), y="items"))
+    heading = Text(["How many items have which value."], "Distributions", detail=True)
+    return [heading, *charts] if charts else []
+
+
+def _worst_table(report: Report, key: str) -> Table:
+    one = _stored(report.measurements[key])
+    shown = 4 if any(item.reference for item in one.worst) else 3
+    columns = ("id", score_column(report.label(key), one.metric), "candidate", "first reference")
+    rows = [(item.id, item.value, item.candidate, item.reference)[:shown] for item in one.worst[:WORST]]
+    return Table(f"worst_{key}", f"Worst by {report.label(key)}", columns[:shown], rows)
+
+
+def _shard_sections(report: Report) -> list[Section]:
+    """Return what only shards have: faults of reading, failures, and the time that they took."""
+    if not report.source.shards:
+        return []
+    return [*_faults(report), *_failed(report), Group("Time and shards", [_steps(report), _shard_table(report)])]
+
+
+def _faults(report: Report) -> list[Table]:
+    counts: Counter[str] = Counter()
+    shards: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for part in report.source.shards:
+        counts.update(part.faults)
+        shards.update(part.faults.keys())
+        examples = {**part.examples, **examples}
+    rows = [(reason, number, shards[reason], examples.get(reason, "")) for reason, number in counts.most_common()]
+    columns = ("reason", Column("times"), Column("shards"), "such as")
+    return [Table("faults", "Left out when reading", columns, rows)] if rows else []
+
+
+def _failed(report: Report) -> list[Table]:
+    rows = list(report.failed.items())
+    rest = len(rows) - SLOWEST
+    note = f"{rest:,} more are in failed-shards.txt" if rest > 0 else ""
+    columns = ("shard", "why")
+    return [Table("failed", "Shards that failed and are left out", columns, rows[:SLOWEST], note)] if rows else []
+
+
+def _steps(report: Report) -> Table:
+    seconds, items = seconds_by_step(report), report.size
+    total = sum(seconds.values())
+    rows = [
+        (step, spent, spent / total if total else NAN, _rate(items, spent))
+        for step, spent in sorted(seconds.items(), key=lambda entry: -entry[1])
+    ]
+    rows.append(("all", total, 1.0 if total else NAN, _rate(items, total)))
+    columns = ("step", Column("seconds", decimals=1), _share("of all"), Column("items/s", key="rate"))
+    note = "Seconds of all workers together; items/s is the rate of one worker"
+    return Table("steps", "Time", columns, rows, note, breaks=[len(rows) - 1], detail=True)
+
+
+def seconds_by_step(report: Report) -> dict[str, float]:
+    """Seconds of all shards by step: read, the label of each metric, write. Workers beside each other add up."""
+    seconds: Counter[str] = Counter()
+    for part in report.source.shards:
+        seconds.update(part.seconds)
+    return dict(seconds)
+
+
+def _shard_table(report: Report) -> Table:
+    spent = {part.name: sum(part.seconds.values()) for part in report.source.shards}
+    slowest = sorted(report.source.shards, key=lambda part: -spent[part.name])
+    rows = []
+    for part in slowest[:SLOWEST]:
+        unscored = [one.signature.unscored for one in part.metrics]
+        seconds = spent[part.name]
+        rate = _rate(part.items, seconds)
+        faults = sum(part.faults.values())
+        rows.append((part.name, part.items, seconds, rate, max(unscored, default=0), faults))
+    rest = len(report.source.shards) - len(rows)
+    columns = (
+        "shard",
+        Column("items"),
+        Column("seconds", decimals=2),
+        Column("items/s", key="rate"),
+        Column("unscored"),
+        Column("left out", key="faults"),
+    )
+    note = "The slowest first; “unscored” is that of the metric with the most"
+    note += f". {rest:,} faster ones are in shards.csv" if rest else ""
+    return Table("shards", "Shards", columns, rows, note, detail=True)
+
+
+def shards_data(report: Report) -> dict[str, Any]:
+    """Return what JSON says of shards; nothing where a file was scored."""
+    shards, faults = report.source.shards, Counter[str]()
+    for part in shards:
+        faults.update(part.faults)
+    facts = {"faults": dict(faults), "failed": dict(report.failed), "seconds": seconds_by_step(report)}
+    return {"shards": len(shards), **facts} if shards else {}
+
+
+def metric_data(report: Report, key: str) -> dict[str, Any]:
+    """Return the numbers of a metric; with its distribution where the values of the items are not at hand."""
+    facts = vars(report.facts(key))
+    if lists_items(report):
+        return facts
+    one = _stored(report.measurements[key])
+    edges, counts = _bars(one)
+    reasons = {reason: found.count for reason, found in one.reason_counts.items()}
+    return {**facts, "reasons": reasons, "histogram": {"edges": edges, "counts": counts}}
+
+
+def _stored(measurement: Measurement) -> StoredMeasurement:
+    """Return a measurement that is made of the summaries of parts."""
+    from captious.runs.stored import StoredMeasurement
+
+    assert isinstance(measurement, StoredMeasurement)
+    return measurement
+
+
+def shard_columns(report: Report) -> Mapping[str, Sequence[Any]]:
+    """One row per shard: items, the value of each metric, how many items have none, faults, seconds."""
+    parts = report.source.shards
+    return {
+        "shard": [part.name for part in parts],
+        "items": [part.items for part in parts],
+        **{key: _by_shard(report, key) for key in report.measurements},
+        **{
+            f"{key}_unscored": [part[key].signature.unscored if part.items else 0 for part in parts]
+            for key in report.measurements
+        },
+        "faults": [sum(part.faults.values()) for part in parts],
+        "seconds": [sum(part.seconds.values()) for part in parts],
+    }
+
+
+def _by_shard(report: Report, key: str) -> list[float | None]:
+    """The value of a metric on each shard; None where it has none."""
+    full = [part for part in report.source.shards if part.items]
+    sums = np.array([part[key].sums for part in full], dtype=np.float64)
+    values = report.measurements[key].metric.aggregate(sums).tolist() if full else []
+    scored = {part.name: value for part, value in zip(full, values, strict=True)}
+    by_shard = [scored[part.name] if part.items and part[key].scored else NAN for part in report.source.shards]
+    return [value if math.isfinite(value) else None for value in by_shard]
+
+
+def _rate(items: int, seconds: float) -> int | None:
+    """Items a second."""
+    return round(items / seconds) if seconds else None
+
+
+def _share(name: str) -> Column:
+    return Column(name, decimals=1, scale=100.0, unit=" %", key="share")
+
+
+def _bars(measurement: StoredMeasurement) -> tuple[list[float], list[int]]:
+    """Edges and counts of at most `BARS` bins; the highest value possible has no bin of its own."""
+    histogram, highest = measurement.histogram, measurement.metric.range[1]
+    while len(histogram.counts) > BARS + 1:
+        histogram = histogram.coarser(histogram.exponent + 1)
+    edges, counts = histogram.edges.tolist(), list(histogram.counts)
+    if len(counts) > 1 and edges[-2] >= highest:
+        counts[-2:] = [counts[-2] + counts[-1]]
+        edges.pop()
+    return edges, counts
+
+
+def shard_warnings(
+    parts: Sequence[PartSummary], failed: Mapping[str, str], repeated: tuple[int, Sequence[str]], intervals: bool
+) -> list[str]:
+    """What a person should know before trusting the numbers of shards.
+
+    ``repeated`` is how many ids occur more than once, and lines that name some.
+    """
+    full = sum(1 for part in parts if part.items)
+    warnings = []
+    if failed:
+        name, why = next(iter(failed.items()))
+        are = "shard is" if len(failed) == 1 else "shards are"
+        warnings.append(f"{len(failed):,} of {len(failed) + len(parts):,} {are} left out, such as {name}: {why}")
+    number, examples = repeated
+    if number:
+        such = f"such as {examples[0]}"
+        occur, their = ("id occurs", "its") if number == 1 else ("ids occur", "their")
+        warnings.append(f"{number:,} {occur} more than once over the shards, {such}: {their} items count twice")
+    if empty := [part.name for part in parts if not part.items]:
+        warnings.append(f"{len(empty):,} of {len(parts):,} shards hold no item, such as {empty[0]}")
+    if intervals and full < FEW_SHARDS:
+        warnings.append(f"intervals resample {full} shards; below {FEW_SHARDS} they are rough, and often too narrow")
+    texts = [(part.name, text) for part in parts for text in (*part.warnings, *_said_by_metrics(part))]
+    return [*warnings, *_alike(texts)]
+
+
+def _said_by_metrics(part: PartSummary) -> Iterator[str]:
+    return (warning for one in part.metrics for warning in one.warnings)
+
+
+_VARYING = re.compile(r" \([^()]*\)|,? \d+% of all|\d[\d.,]*%?|s\b")
+"""Ids, shares, numbers, and whether a word is plural."""
+
+
+def _alike(texts: Sequence[tuple[str, str]]) -> list[str]:
+    """Warnings of shards, those that differ in numbers and ids alone as one: the first, and how many shards have it."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for name, text in texts:
+        alike.setdefault(_VARYING.sub("", text), []).append((name, text))
+    lines = []
+    for same in alike.values():
+        (name, text), shards = same[0], len({name for name, _ in same})
+        lines.append(f"{name}: {text}" if shards == 1 else f"{shards:,} shards, such as {name}: {text}")
+    return lines

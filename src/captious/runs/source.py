@@ -1,0 +1,410 @@
+"""Where the items of a report are: in memory (`MemoryItems`), or in the folder of a run (`StoredItems`).
+
+A `Report` asks its `Source` for captions, tables and facts, and never which of the two it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Protocol
+
+from captious._core.files import RUN
+from captious._core.values import PlainState
+from captious._version import __version__
+from captious.captions import CaptionSet
+from captious.metrics.contract import Metric
+from captious.metrics.explanation import Explanation
+from captious.metrics.measurement import Measurement
+from captious.metrics.rows import TypeSets
+from captious.runs.marker import Marker, Unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from captious.runs.folder import Run
+    from captious.runs.report import Report
+    from captious.runs.summary import PartSummary
+
+BLOCK = 20_000
+"""Items that are brought into the form of a table at a time."""
+PART = 200_000
+"""Items of a part, where a set in memory is written."""
+CAPTIONS = "captions"
+"""The part of a set that was in memory."""
+
+
+class Source(Protocol):
+    """What a report needs to know of its items."""
+
+    @property
+    def name(self) -> str:
+        """The name of the captions; of shards, the folder of their run."""
+
+    @property
+    def title(self) -> str:
+        """What was scored, and how many items that are."""
+
+    @property
+    def size(self) -> int:
+        """How many items there are."""
+
+    @property
+    def skipped(self) -> int:
+        """How many ids were left out at reading because one side lacked them."""
+
+    @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images; empty for captions that were not read."""
+
+    @property
+    def unit(self) -> Unit:
+        """What is resampled for intervals."""
+
+    @property
+    def address(self) -> str:
+        """The folder of the run; empty if the items are in memory."""
+
+    @property
+    def version(self) -> str:
+        """The captious that scored the items."""
+
+    @property
+    def parts(self) -> tuple[PartSummary, ...]:
+        """Summaries of the parts of a run; none in memory."""
+
+    @property
+    def shards(self) -> tuple[PartSummary, ...]:
+        """Summaries of the shards that were scored; none where a file was."""
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Why shards could not be scored, by name."""
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while shards were scored."""
+
+    @property
+    def captions(self) -> CaptionSet:
+        """All captions, with the images that may be opened."""
+
+    def take(self, indices: Sequence[int]) -> CaptionSet:
+        """Return the captions at these positions."""
+
+    def tables(self, measurements: Mapping[str, Measurement]) -> Iterator[pa.Table]:
+        """Yield the items as Arrow tables, part by part."""
+
+    def relation(self, measurements: Mapping[str, Measurement]) -> Sequence[str] | pa.Table:
+        """Return what a filter reads: the Parquet files of the items, or a table of them."""
+
+    def explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
+        """Return the function that explains the value of an item; an unknown id is an error."""
+
+    def marker(self, **facts: Any) -> Marker:
+        """Return the marker of a run with these facts."""
+
+    def write(self, folder: Path, report: Report) -> None:
+        """Write the items, their statistics and the marker into a folder."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryItems(PlainState):
+    """Captions in memory, of a file, of values, or of a run that got more metrics."""
+
+    captions: CaptionSet
+    store_references: bool = True
+    """Whether a saved run has the references of its items."""
+    store_rows: bool = True
+    """Whether a saved run has the statistics of its items."""
+    before: StoredItems | None = None
+    """The run that these items come from, whose parts are kept when they are saved with more metrics."""
+    unit: Unit = "item"
+    address: str = ""
+    version: str = __version__
+    parts: tuple[PartSummary, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the captions."""
+        return self.captions.name
+
+    @property
+    def title(self) -> str:
+        """The file's name, and how many items it has."""
+        return f"{PurePath(self.name).name}: {self.size} items"
+
+    @property
+    def size(self) -> int:
+        """How many items there are."""
+        return len(self.captions)
+
+    @property
+    def skipped(self) -> int:
+        """How many ids were left out at reading."""
+        return self.captions.skipped
+
+    @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images."""
+        return self.captions.origin_line
+
+    @property
+    def shards(self) -> tuple[PartSummary, ...]:
+        """Summaries of the shards of the run that these items come from."""
+        return self.before.shards if self.before else ()
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Why shards of that run could not be scored."""
+        return self.before.failed if self.before else {}
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while the shards of that run were scored."""
+        return self.before.history if self.before else ()
+
+    def take(self, indices: Sequence[int]) -> CaptionSet:
+        """Return the captions at these positions."""
+        return self.captions.take(indices)
+
+    def tables(self, measurements: Mapping[str, Measurement]) -> Iterator[pa.Table]:
+        """Yield the items as Arrow tables."""
+        from captious.runs.tables import items_table
+
+        for first in range(0, max(self.size, 1), BLOCK):
+            block = self.captions.part(first, first + BLOCK)
+            yield items_table(block, slice_all(measurements, block, first, self.size), list(measurements))
+
+    def relation(self, measurements: Mapping[str, Measurement]) -> pa.Table:
+        """Return the table of all items."""
+        from captious.runs.folder import joined
+
+        return joined(list(self.tables(measurements)))
+
+    def explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
+        """Return the function that explains the value of an item from all captions."""
+        self.captions.position(id)
+        return lambda metric: metric.explain(self.captions, id)
+
+    def marker(self, **facts: Any) -> Marker:
+        """Return the marker of a run with these facts, and with how the captions were read."""
+        from captious.runs.tables import shown_path
+
+        if self.before is not None:
+            return self.before.marker(**facts)
+        captions = self.captions
+        reading: dict[str, Any] = {"source": shown_path(self.name)}
+        reading |= {"columns": self.origin_line} if self.origin_line else {}
+        reading |= {"cleaned": captions.origin.cleaned} if captions.origin.cleaned else {}
+        reading |= {"list": captions.selection} if captions.selection else {}
+        reading |= {"language": captions.language} if captions.language else {}
+        reading |= {} if self.store_references else {"store_references": False}
+        reading |= {} if self.store_rows else {"store_rows": False}
+        return Marker(shown_path(self.name), **facts, reading=reading)
+
+    def write(self, folder: Path, report: Report) -> None:
+        """Write the captions with their values, part by part, and the marker."""
+        from captious.runs.folder import Run
+        from captious.runs.summary import part_summary
+        from captious.runs.tables import items_table, rows_table, types_of, without_machine_paths
+
+        captions, draft = without_machine_paths(self.captions), Run(str(folder), report.marker({}))
+        parts, keys = {}, list(report.measurements)
+        for name, first, end in self._part_bounds():
+            part = captions.part(first, end)
+            measurements = slice_all(report.measurements, part, first, self.size) if len(part) else {}
+            facts = self._part_facts(name) or {"skipped": captions.skipped if not first else 0}
+            items = items_table(part, measurements, keys, self.store_references)
+            rows = rows_table(measurements) if self.store_rows and measurements else None
+            # Worst items and histograms are for runs whose statistics are not read, for lack of them or of memory.
+            spread = rows is None or bool(self.shards)
+            summary = part_summary(name, draft, part, measurements, **facts, spread=spread)
+            draft.write_part(summary, items, types_of(measurements), rows)
+            parts[name] = len(part)
+        replace(draft, marker=report.marker(parts)).write_marker()
+
+    def with_metrics(self, before: StoredItems, measurements: Mapping[str, Measurement]) -> MemoryItems:
+        """Return these items as those of a run that got more metrics: in its parts, whose summaries have them all."""
+        from captious.runs.summary import part_summary
+
+        items = replace(self, before=before)
+        summaries = []
+        for name, first, end in items._part_bounds():
+            part = self.captions.part(first, end)
+            own = slice_all(measurements, part, first, self.size) if len(part) else {}
+            summaries.append(part_summary(name, before.run, part, own, **items._part_facts(name)))
+        return replace(items, before=replace(before, parts=tuple(summaries)))
+
+    def _part_bounds(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the name of each part, where it begins and where it ends."""
+        if self.before is None:
+            for number, first in enumerate(range(0, max(self.size, 1), PART)):
+                yield (CAPTIONS if self.size <= PART else f"{CAPTIONS}-{number:03d}"), first, first + PART
+            return
+        first = 0
+        for part in self.before.parts:
+            yield part.name, first, first + part.items
+            first += part.items
+
+    def _part_facts(self, name: str) -> dict[str, Any]:
+        """Return what is known of the part of an earlier run besides its items."""
+        for part in self.before.parts if self.before else ():
+            if part.name == name:
+                facts = ("size", "skipped", "faults", "examples", "warnings", "seconds")
+                return {fact: getattr(part, fact) for fact in facts}
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class StoredItems(PlainState):
+    """Items in the folder of a run, on a disk or on an object store; they are read when they are needed."""
+
+    run: Run
+    parts: tuple[PartSummary, ...]
+    """What is known of each part besides its items."""
+    images: str | os.PathLike[str] | None = None
+    """The folder of the images. Without it only images in the folder of the run itself are opened."""
+
+    @property
+    def name(self) -> str:
+        """The name of the captions; of shards, the folder of their run."""
+        return self.run.address if self.run.marker.shards else self.run.marker.name
+
+    @property
+    def title(self) -> str:
+        """What was scored, and how many items that are."""
+        if self.run.marker.shards:
+            return f"{self.size:,} items in {len(self.parts):,} shard{'' if len(self.parts) == 1 else 's'}"
+        return f"{PurePath(self.name).name}: {self.size} items"
+
+    @property
+    def size(self) -> int:
+        """How many items there are."""
+        return self.run.marker.items
+
+    @property
+    def skipped(self) -> int:
+        """How many ids were left out at reading."""
+        return self.run.marker.skipped
+
+    @property
+    def origin_line(self) -> str:
+        """What was read as captions, references and images, as the marker says."""
+        return str(self.run.marker.reading.get("columns", ""))
+
+    @property
+    def unit(self) -> Unit:
+        """What is resampled for intervals."""
+        return self.run.marker.unit
+
+    @property
+    def address(self) -> str:
+        """The folder of the run."""
+        return self.run.address
+
+    @property
+    def version(self) -> str:
+        """The captious that scored the items."""
+        return self.run.marker.version
+
+    @property
+    def shards(self) -> tuple[PartSummary, ...]:
+        """Summaries of the shards that were scored; none where a file was."""
+        return self.parts if self.run.marker.shards else ()
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Why shards could not be scored, by name; none of their items is in the run."""
+        return self.run.marker.failed
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What happened while shards were scored."""
+        return self.run.marker.history
+
+    @cached_property
+    def captions(self) -> CaptionSet:
+        """All captions, read from the folder when first asked for."""
+        return self._with_images(self.run.captions())
+
+    def take(self, indices: Sequence[int]) -> CaptionSet:
+        """Return the captions at these positions; only the parts that have one are read."""
+        return self._with_images(self.run.take(indices))
+
+    def _with_images(self, captions: CaptionSet) -> CaptionSet:
+        from captious.runs._explaining import with_own_images
+
+        return with_own_images(self.run, captions, self.images)
+
+    def tables(self, measurements: Mapping[str, Measurement]) -> Iterator[pa.Table]:
+        """Yield the items as Arrow tables; those of shards have a column ``shard``."""
+        import pyarrow as pa
+
+        for part in self.run.names:
+            table = self.run.table(part).replace_schema_metadata()
+            if self.run.marker.shards and "shard" not in table.column_names:
+                table = table.append_column("shard", pa.array([part] * len(table), pa.string()))
+            yield table
+
+    def relation(self, measurements: Mapping[str, Measurement]) -> Sequence[str]:
+        """Return the addresses of the Parquet files."""
+        return self.run.parts()
+
+    def explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
+        """Return the function that explains the value of an item from what the folder has."""
+        from captious.runs._explaining import StoredItem
+
+        return StoredItem.find(report, self.run, id).explain
+
+    def marker(self, **facts: Any) -> Marker:
+        """Return the marker of the run with these facts."""
+        return replace(self.run.marker, **facts)
+
+    def write(self, folder: Path, report: Report) -> None:
+        """Copy what the folder of the run has into another one."""
+        for name in self.run.files():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with self.run.open(name) as file:
+                (folder / name).write_bytes(file.read())
+        marker = report.marker(self.run.marker.parts)
+        (folder / RUN).write_text(marker.to_json(), encoding="utf-8", errors="replace", newline="\n")
+
+
+def slice_all(
+    measurements: Mapping[str, Measurement], captions: CaptionSet, first: int, size: int
+) -> dict[str, Measurement]:
+    """Return measurements of ``size`` items on some of them, which begin at a position."""
+    if len(captions) == size:
+        return dict(measurements)
+    return {key: _slice(one, captions, first) for key, one in measurements.items()}
+
+
+def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measurement:
+    """Return a measurement on some of its items; what is known of all items together goes with the first ones."""
+    end, rows = first + len(captions), measurement.rows
+    counts, reasons = captions.references.counts, measurement.reasons
+    own = {id: reasons[id] for id in captions.ids if id in reasons} if reasons else {}
+    signature = replace(
+        measurement.signature,
+        items=len(captions),
+        references=(int(counts.min()), int(counts.max())) if len(counts) else (0, 0),
+        fingerprint=captions.fingerprint,
+        unscored=len(own),
+    )
+    if first:
+        signature = replace(signature, skipped=0, counts=dict.fromkeys(signature.counts, 0))
+    part = replace(
+        measurement,
+        ids=captions.ids,
+        rows=TypeSets(rows.types[first:end], rows.tokens[first:end]) if isinstance(rows, TypeSets) else rows[first:end],
+        signature=signature,
+        reasons=own,
+        warnings=() if first else measurement.warnings,
+        notes=() if first else measurement.notes,
+    )
+    vars(part)["values"] = measurement.values[first:end]
+    return part
