@@ -1,1 +1,1 @@
-"""The laboratory: not in the wheel. The toy world, benchmarks, and scripts that measure the house."""
+"""The laboratory: not in the wheel. The toy world, benchmarks, and scripts that measure the structure."""

@@ -29,7 +29,7 @@ ROOMS = (
 )
 COMMANDS = ("cli", "params", "boundary", "refusals", "tree")
 CODE = ("text", "stats", "io", "render", "metrics", "runs")
-"""Rooms whose examples in docstrings are run."""
+"""Packages whose examples in docstrings are run."""
 PATHS = (
     *(f"tests/{name}" for name in WHOLE),
     *(f"tests/metrics/test_{name}.py" for name in METRICS),

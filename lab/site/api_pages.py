@@ -1,4 +1,4 @@
-"""Pages of the Python reference: one for each room with public names, from the docstrings."""
+"""Pages of the Python reference: one for each package with public names, from the docstrings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
 def api_pages() -> dict[str, str]:
-    """Markdown by path. A room's public names are those of its stub; mkdocstrings fills in what they are."""
+    """Markdown by path. A package's public names are those of its stub; mkdocstrings fills in what they are."""
     stubs = sorted((SOURCE / "captious").rglob("__init__.pyi"), key=lambda stub: len(stub.parts))
     pages: dict[str, str] = {}
     documented: dict[str, str] = {}
     for stub in stubs:
-        room = ".".join(stub.parent.relative_to(SOURCE).parts)
-        page = room.removeprefix("captious").removeprefix(".") or "index"
-        pages[f"{FOLDER}/{page}.md"] = _page(room, stub, documented)
+        package = ".".join(stub.parent.relative_to(SOURCE).parts)
+        page = package.removeprefix("captious").removeprefix(".") or "index"
+        pages[f"{FOLDER}/{page}.md"] = _page(package, stub, documented)
         documented |= {origin: f"{page}.md" for origin in _public(stub).values() if origin not in documented}
     pages[f"{FOLDER}/compat.md"] = _compat_page()
     pages[f"{FOLDER}/testing.md"] = _testing_page()
@@ -38,7 +38,7 @@ def _compat_page() -> str:
 
 
 def _testing_page() -> str:
-    """The contract test of metrics, which is a module and no room."""
+    """The contract test of metrics, which is a module and no package."""
     parts = ["# captious.testing", _summary(SOURCE / "captious" / "testing.py")]
     for name in ("check_metric", "ContractError"):
         parts.append(f"::: captious.testing.{name}\n    options:\n      heading: {name}\n      toc_label: {name}")
@@ -49,10 +49,10 @@ def _summary(module: Path) -> str:
     return ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
 
 
-def _page(room: str, stub: Path, documented: Mapping[str, str]) -> str:
-    """A page with what its room exports; what an earlier page has is linked."""
+def _page(package: str, stub: Path, documented: Mapping[str, str]) -> str:
+    """A page with what its package exports; what an earlier page has is linked."""
     public = _public(stub)
-    parts = [f"# {room}", _summary(stub.with_suffix(".py"))]
+    parts = [f"# {package}", _summary(stub.with_suffix(".py"))]
     if links := [
         f"[`{name}`]({documented[origin]}#{origin})" for name, origin in public.items() if origin in documented
     ]:

@@ -31,7 +31,7 @@ from captious.models._tokenizers import from_list
 from captious.models.chat._endpoint import read_key
 from captious.models.hub import find_local
 from captious.models.mini import read_tensors
-from captious.studio.access import image_file, owner_token
+from captious.studio.access import find_image_file, read_owner_token
 from captious.text import idf
 from captious.train._loop import put_model
 
@@ -280,8 +280,8 @@ def _plan(path):
 READERS = {
     "prompt": lambda path: read_prompt(path, ["candidate"]),
     "key file": read_key,
-    "owner's token": owner_token,
-    "image": lambda path: image_file(path.parent, path.name),
+    "owner's token": read_owner_token,
+    "image": lambda path: find_image_file(path.parent, path.name),
     "SPICE output": lambda path: parse(f"spice_original({path})").measure(captious.demo().systems["expert"]),
     "document frequencies": idf.load,
     "pickle": lambda path: idf.from_pickle(path, "own"),

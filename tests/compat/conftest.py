@@ -19,7 +19,7 @@ SCENES = {
         "A bathroom with a toilet.",
         ["A bathroom that has a broken wall.", "A bathroom with a toilet and a sink."],
     ),
-    294832: ("A white toilet in a room.", ["A bathroom with a toilet.", "A clean, white bathroom with a window."]),
+    294832: ("A white toilet in a package.", ["A bathroom with a toilet.", "A clean, white bathroom with a window."]),
     462565: ("People on motorbikes.", ["A group of people riding bikes.", "Several people ride their motor bikes."]),
     192440: ("1 1/2 sinks by a tub", ["A bathroom with 1 1/2 sinks and a tub.", "A sink, a mirror, and a bath tub."]),
     436141: ("A cat - a black one - sits.", ["A black cat sits in a sink.", "The cat's in the sink: it sits."]),

@@ -255,8 +255,8 @@ def test_a_fault_in_one_process_ends_all(monkeypatch):
     assert processes(generate, 2, DATA, monkeypatch) == ["RuntimeError: out of memory"] * 2
 
     def scored(*arguments, **options):
-        raise MemoryError("no room for a model")
+        raise MemoryError("no package for a model")
 
     monkeypatch.setattr("captious.compat.transformers.evaluate", scored)
     results = processes(lambda model, examples: ["a dog"] * len(examples), 2, DATA, monkeypatch)
-    assert results == ["MemoryError: no room for a model"] * 2
+    assert results == ["MemoryError: no package for a model"] * 2

@@ -40,4 +40,6 @@ def test_set_bits_are_counted(words):
 @pytest.mark.parametrize("length", [1, 8, 63, 64, 65, 200])
 def test_at_the_ends_of_machine_words(length):
     text = " ".join(map(str, range(length)))
-    assert compute_lcs_lengths(TextTable.of(CaptionSet.of({"1": text}, {"1": [text]}), "whitespace")).tolist() == [length]
+    assert compute_lcs_lengths(TextTable.of(CaptionSet.of({"1": text}, {"1": [text]}), "whitespace")).tolist() == [
+        length
+    ]

@@ -197,7 +197,9 @@ def test_threads_decode_by_themselves_until_the_processes_have_started(paths, mo
     encoder = SimpleNamespace(preparation=PREPARATION, prepare=PREPARATION.prepare)
     with decoding.open_decoder(encoder, False, decoding.MANY_THREADS) as through:
         images = through(paths, accept_all)
-    assert all(same(image, decode(path, PREPARATION, accept_all, False)) for path, image in zip(paths, images, strict=True))
+    assert all(
+        same(image, decode(path, PREPARATION, accept_all, False)) for path, image in zip(paths, images, strict=True)
+    )
 
 
 def test_a_process_says_when_it_has_started(process, paths):

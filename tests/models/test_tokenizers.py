@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError, MissingExtra
-from captious.models._tokenizers import MERGES, clean_text, find_clip_tokenizer, from_backend, from_list, pad, read_tokenizer
+from captious.models._tokenizers import (
+    MERGES,
+    clean_text,
+    find_clip_tokenizer,
+    from_backend,
+    from_list,
+    pad,
+    read_tokenizer,
+)
 
 START, END = 49406, 49407
 WORDS = [

@@ -3,7 +3,7 @@
 import threading
 from datetime import datetime, timedelta, timezone
 
-from captious.studio.collect._events import rebuild
+from captious.studio.collect._events import compute_slots
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Choice, Task
 from captious.studio.collect.verify import verify
@@ -50,7 +50,7 @@ def assert_rebuilt(log):
     """The slots follow from the log."""
     log.read_on()
     work = [task.id for task in log.tasks().values() if task.gold is None]
-    assert rebuild(log.plan(), work, log.events()) == {(slot.task, slot.place): slot for slot in log.slots()}
+    assert compute_slots(log.plan(), work, log.events()) == {(slot.task, slot.place): slot for slot in log.slots()}
 
 
 def assert_whole(log):

@@ -7,7 +7,7 @@ from PIL import Image
 from tests.studio.hostile import HOSTILE
 
 from captious.studio._app import build_app
-from captious.studio.access import Limit, Rules, new_token, token_hash
+from captious.studio.access import Limit, Rules, make_token, hash_token
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Aspect, LabelOption, Plan, Source
 from captious.studio.collect.tasks import Choice, Task
@@ -92,8 +92,8 @@ class Study:
 
     def link(self):
         """The path of a new rater's link."""
-        token = new_token()
-        self.log.add_raters([token_hash(token)])
+        token = make_token()
+        self.log.add_raters([hash_token(token)])
         return f"/r/{token}"
 
     def events(self, kind="answered"):

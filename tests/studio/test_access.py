@@ -11,12 +11,12 @@ from captious.studio.access import (
     Limit,
     Rules,
     TokenGate,
-    form_token,
-    image_file,
-    new_token,
-    owner_token,
-    same_token,
-    token_hash,
+    make_form_token,
+    find_image_file,
+    make_token,
+    read_owner_token,
+    is_same_token,
+    hash_token,
 )
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
@@ -64,27 +64,27 @@ def call(app, method="GET", path="/", query="", headers=(), chunks=(b"",), clien
 
 
 def test_a_token_has_128_bits_and_only_its_sha256_is_kept():
-    tokens = {new_token() for _ in range(100)}
+    tokens = {make_token() for _ in range(100)}
     assert len(tokens) == 100
     assert all(len(token) == math.ceil(128 / 6) for token in tokens)  # 22 characters of 6 bits
     # sha256("abc") is the example of FIPS 180-2.
-    assert token_hash("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert same_token("é", "é") and not same_token("é", "e")
-    assert form_token("a") != form_token("b")
+    assert hash_token("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert is_same_token("é", "é") and not is_same_token("é", "e")
+    assert make_form_token("a") != make_form_token("b")
 
 
 def test_the_owners_token_comes_from_a_file_or_is_new(tmp_path):
     path = tmp_path / "token"
     path.write_text("a-long-token-of-mine\n")
-    assert owner_token(path) == "a-long-token-of-mine"
-    assert owner_token(None) != owner_token(None)
+    assert read_owner_token(path) == "a-long-token-of-mine"
+    assert read_owner_token(None) != read_owner_token(None)
     path.write_text("short")
     for content in (b"short", b"\xff" * 20, b"a token with spaces in it", "ünprintable-in-a-cookie".encode()):
         path.write_bytes(content)
         with pytest.raises(InputError, match="at least 16 characters"):
-            owner_token(path)
+            read_owner_token(path)
     with pytest.raises(InputError, match=r"nothing: cannot be read .*expected a token"):
-        owner_token(tmp_path / "nothing")
+        read_owner_token(tmp_path / "nothing")
 
 
 def test_every_answer_has_the_security_headers():
@@ -262,8 +262,8 @@ def test_images_are_found_inside_the_folder_and_nowhere_else(tmp_path):
     (folder / "loop.png").symlink_to(folder / "loop.png")
 
     for name in ("deep/a.png", "inward.png", "wrong.jpg"):
-        assert image_file(folder, name)[1] == "image/png"
+        assert find_image_file(folder, name)[1] == "image/png"
     hostile = ["../secret.png", "outward.png", "outside/secret.png", str(tmp_path / "secret.png"), "b.svg", "page.png"]
     for name in [*hostile, "loop.png", "none.png", "deep", "", "a\0.png", "x" * 5000]:
         with pytest.raises(InputError, match=r"expected an? (image|JPEG)"):
-            image_file(folder, name)
+            find_image_file(folder, name)

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from captious.cli.app import build
 from captious.errors import InputError
-from captious.studio.access import token_hash
+from captious.studio.access import hash_token
 from captious.studio.collect.log import open_study
 from captious.studio.collect.sessions import invite
 from captious.studio.server import StudyServer
@@ -72,7 +72,7 @@ def test_links_are_printed_once_and_only_hashes_are_stored(toml):
     content = b"".join(path.read_bytes() for path in toml.parent.glob("study.db*"))
     assert not any(token.encode() in content for token in tokens)
     with closing(sqlite3.connect(toml.with_suffix(".db"))) as database:
-        assert {token_hash(token) for token in tokens} == {
+        assert {hash_token(token) for token in tokens} == {
             hash for (hash,) in database.execute("SELECT token FROM rater WHERE number > 0")
         }
 

@@ -18,7 +18,7 @@ from tests.waiting import until
 
 from captious.errors import InputError
 from captious.studio import _serving as serving
-from captious.studio._serving import Repeats, http_server, listen
+from captious.studio._serving import Repeats, make_server, open_listener
 
 HELLO = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 LARGE = 8_000_000
@@ -46,11 +46,11 @@ def patience():
 @pytest.fixture
 def server(monkeypatch, patience):
     """A running server that has room for four connections, and its port."""
-    monkeypatch.setattr(serving, "most_connections", lambda: 4)
+    monkeypatch.setattr(serving, "compute_connection_limit", lambda: 4)
     for name in ("HEAD", "BODY", "READ"):
         monkeypatch.setattr(serving, name, patience)
-    listener = listen("127.0.0.1", 0)
-    server = http_server(app)
+    listener = open_listener("127.0.0.1", 0)
+    server = make_server(app)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     yield server, listener.getsockname()[1]
@@ -180,18 +180,18 @@ def test_the_bound_follows_the_number_of_files(monkeypatch):
                 RLIM_INFINITY=resource.RLIM_INFINITY,
             ),
         )
-        assert serving.most_connections() == most
+        assert serving.compute_connection_limit() == most
 
 
 def test_small_answers_are_sent_at_once():
     """Asyncio sets TCP_NODELAY only on sockets that say they are TCP."""
-    with listen("127.0.0.1", 0) as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP and listener.getsockname()[1] > 0
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line():
-    with listen("127.0.0.1", 0) as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         listener.listen()
         port = listener.getsockname()[1]
         with pytest.raises(InputError, match=rf"127.0.0.1:{port} cannot be listened on .*pass port=0"):
-            listen("127.0.0.1", port)
+            open_listener("127.0.0.1", port)

@@ -17,7 +17,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.studio._app import build_app
-from captious.studio.access import Limit, Rules, new_token, sound_file, token_hash
+from captious.studio.access import Limit, Rules, make_token, find_sound_file, hash_token
 from captious.studio.collect.check import check_plan
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import read_plan
@@ -56,7 +56,7 @@ def test_sounds_are_found_inside_the_folder_and_nowhere_else(tmp_path, clips):
     (clips / "outward.wav").symlink_to(tmp_path / "secret.wav")
     (clips / "inward.mp3").symlink_to(clips / "1.wav")
     for name in ("1.wav", "deep/a.wav", "inward.mp3"):
-        assert sound_file(clips, name)[1] == "audio/wav"
+        assert find_sound_file(clips, name)[1] == "audio/wav"
     hostile = [
         "../secret.wav",
         "outward.wav",
@@ -69,7 +69,7 @@ def test_sounds_are_found_inside_the_folder_and_nowhere_else(tmp_path, clips):
     ]
     for name in hostile:
         with pytest.raises(InputError, match=r"expected a (sound|WAV)"):
-            sound_file(clips, name)
+            find_sound_file(clips, name)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_sounds_are_found_inside_the_folder_and_nowhere_else(tmp_path, clips):
 )
 def test_the_content_says_what_a_sound_is(tmp_path, beginning, kind):
     (tmp_path / "a.wav").write_bytes(beginning + bytes(20))
-    assert sound_file(tmp_path, "a.wav")[1] == kind
+    assert find_sound_file(tmp_path, "a.wav")[1] == kind
 
 
 def write_study(tmp_path, **more):
@@ -115,8 +115,8 @@ class Sounding:
         self.app = build_app(self.log.plan(), self.log, Rules(), "http://127.0.0.1", OWNER, Limit(1000, seconds=1))
 
     def link(self):
-        token = new_token()
-        self.log.add_raters([token_hash(token)])
+        token = make_token()
+        self.log.add_raters([hash_token(token)])
         return f"/r/{token}"
 
 

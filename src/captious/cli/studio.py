@@ -482,7 +482,7 @@ def _expired(log: StudyLog) -> list[str]:
     """Raters who have a task open whose time has run out."""
     from datetime import datetime, timezone
 
-    now = log.now.history.clock(datetime.now(timezone.utc))
+    now = log.now.history.get_lease_time(datetime.now(timezone.utc))
     held = {slot.rater: slot.lease for slot in log.slots() if slot.rater and slot.lease}
     return [rater for rater, lease in held.items() if lease <= now]
 

@@ -1,4 +1,4 @@
-"""Fluency errors of captions: how likely each caption has one, and what that costs a score."""
+"""Fluency errors of captions: their probabilities, and the penalty factors of scores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ THRESHOLD, PENALTY = 0.9, 0.9
 
 
 def get_error_probabilities(source: str, captions: CaptionSet) -> Floats:
-    """The probability of a fluency error for each candidate; NaN where there is none.
+    """Return the probability of a fluency error for each candidate; NaN if there is none.
 
     ``source`` is ``error_probability`` for the column of the set, the file of a table with that column, or a detector.
     """
@@ -42,7 +42,7 @@ def get_error_probabilities(source: str, captions: CaptionSet) -> Floats:
 
 
 def compute_penalty_factors(probabilities: Floats, threshold: float, penalty: float) -> Floats:
-    """What a score is multiplied by: 1, or 1 − penalty where the probability is above the threshold; NaN without one.
+    """Return the factor of each score: 1, 1 − penalty if the probability is above the threshold, or NaN without one.
 
     >>> compute_penalty_factors(np.array([0.9, 0.91]), 0.9, 0.9).round(6).tolist()
     [1.0, 0.1]
@@ -52,12 +52,12 @@ def compute_penalty_factors(probabilities: Floats, threshold: float, penalty: fl
 
 
 def find_missing_probabilities(probabilities: Floats, captions: CaptionSet) -> dict[int, str]:
-    """A reason for each item of which a caption has no probability."""
+    """Return a reason for each item that has a caption without a probability, by the item's index."""
     return dict.fromkeys(captions.candidates.owners[np.isnan(probabilities)].tolist(), ABSENT)
 
 
 def describe_source(source: str) -> str:
-    """The source as signatures name it: the column, a file by its content, a detector by name and content."""
+    """Return the source as signatures name it: the column, a file by its content, a detector by name and content."""
     if source == COLUMN:
         return "column"
     path = _find_table(source)
@@ -65,18 +65,18 @@ def describe_source(source: str) -> str:
 
 
 def get_source_languages(source: str) -> tuple[str, ...]:
-    """The languages that a source knows: a detector reads English, and of stored probabilities nothing is known."""
+    """Return the languages of a source: English for a detector, nothing for stored probabilities."""
     return (ENGLISH,) if source and source != COLUMN and _find_table(source) is None else ()
 
 
 def refuse_settings(metric: Any, threshold: float, penalty: float) -> None:
-    """Refuse a threshold or a penalty that is no share."""
+    """Raise InputError if the threshold or the penalty is not between 0 and 1."""
     if not (0 <= threshold <= 1 and 0 <= penalty <= 1):
         raise InputError(f"{metric}: expected a threshold and a penalty from 0 to 1")
 
 
 def _find_table(source: str) -> Path | None:
-    """The file of stored probabilities that a source names; None where it names a detector."""
+    """Return the path of a table of stored probabilities, or None if the source names a detector."""
     path = expand_home(source)
     return path if path.is_file() and path.suffix not in SUFFIXES else None
 
@@ -115,7 +115,7 @@ def _collect_probabilities(source: str, captions: CaptionSet) -> Floats:
 
 @lru_cache(maxsize=4)
 def _read_probabilities(path: str, content: str) -> Mapping[str, Sequence[float]]:
-    """The probabilities of each id in a file with this content."""
+    """Read the probabilities of each id. `content` is the file's digest, so a changed file is read again."""
     stored: dict[str, Sequence[float]] = {}
     for row in read_rows(path, role="scores"):
         key = get_row_id(row, None, refuse)
@@ -129,7 +129,7 @@ def _read_probabilities(path: str, content: str) -> Mapping[str, Sequence[float]
 
 
 def _parse_numbers(cell: Any, where: str) -> list[float]:
-    """The probabilities of a cell: a number, or a list with one for each caption; none where it is empty."""
+    """Parse the probabilities of a cell: a number, or a list with one per caption; an empty cell has none."""
     numbers = []
     for value in cell if isinstance(cell, (list, tuple, np.ndarray)) else () if cell in (None, "") else (cell,):
         try:

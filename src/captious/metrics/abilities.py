@@ -1,4 +1,4 @@
-"""What some metrics offer beyond the contract: a metric has an ability by having its methods, and declares nothing."""
+"""Optional protocols of metrics: a metric has an ability by having its methods, and declares nothing."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Explains(Protocol):
-    """A metric that says which parts made the value of an item."""
+    """A metric that can break the value of an item down into parts."""
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        """What made the value of the one item of a set, which has a value. The parts must add up to it."""
+        """Return the parts of the value of a set's only item, which has a value. The parts must add up to it."""
 
 
 @runtime_checkable
 class ExplainsMissing(Protocol):
-    """A metric that also has something to say of an item without a value."""
+    """A metric that can also explain an item without a value."""
 
     def break_down_missing(self, item: CaptionSet, state: Any) -> Breakdown:
-        """What is known of the one item of a set that has no value, in its notes."""
+        """Return what is known of a set's only item, which has no value, as notes of the breakdown."""
 
 
 @runtime_checkable
 class ExplainsOnPage(Protocol):
-    """A metric whose explanations the report's page shows beside the items."""
+    """A metric whose explanations the report's page shows with the items."""
 
     @property
     def explains_on_page(self) -> bool:
-        """Whether it does so with these parameters."""
+        """Whether the page shows explanations with these parameters."""
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Any) -> list[Why]:
-        """What the page shows of these items; nothing at all where it cannot be said any more."""
+        """Return the page's explanation of each of these items; an empty list if they can no longer be computed."""
 
 
 @runtime_checkable
@@ -48,21 +48,21 @@ class HasSeeds(Protocol):
     """A metric whose values depend on random seeds."""
 
     def seed_values(self, measurement: Measurement) -> Floats:
-        """Items × seeds: the values under each seed."""
+        """Return an array of items × seeds: the values under each seed."""
 
 
 @runtime_checkable
 class HasTables(Protocol):
-    """A metric that reads tables which may be absent from this computer."""
+    """A metric that reads tables which may not be installed."""
 
     @property
     def installed(self) -> bool:
-        """Whether this computer has the tables."""
+        """Whether the tables are installed."""
 
 
 @runtime_checkable
 class ForeignMetric(Protocol):
-    """A metric whose values another program computed, so that a report compares them with those of captious."""
+    """A metric whose values another program computed; a report compares them with those of captious."""
 
     def compares_with(self, other: Metric) -> bool:
-        """Whether a metric of captious stands for the same values."""
+        """Return True if a metric of captious measures the same as this one."""

@@ -30,7 +30,7 @@ BLOCK = 128
 
 @dataclass(frozen=True, eq=False)
 class TokenWeights(CountsState):
-    """The model by its id, and how many references each token occurs in; shards add up."""
+    """The id of the model, and the number of references in which each token occurs; the counts of shards add up."""
 
     model: str
     documents: int = 0
@@ -38,14 +38,14 @@ class TokenWeights(CountsState):
     kind: ClassVar[CountsKind] = CountsKind("captious-token-weights", 1, "state of BERTScore", "captious score")
 
     def merge(self, other: TokenWeights) -> TokenWeights:
-        """Both sets of references."""
+        """Add the counts of two shards. Raise InputError if they used different models."""
         if self.model != other.model:
             raise InputError(f"cannot merge shards scored by {self.model} and {other.model}")
         counts = KeyCounts.sum([self.counts, other.counts])
         return TokenWeights(counts, self.model, self.documents + other.documents)
 
     def weights(self, ids: Sequence[int], special: Container[int]) -> Floats:
-        """How much each token counts: its idf where references were counted, else 1; the ends of a text nothing."""
+        """Return the weight of each token: its idf if references were counted, else 1, and 0 for special tokens."""
         if not self.documents:
             return np.array([0.0 if one in special else 1.0 for one in ids])
         weights: Floats = np.log((self.documents + 1) / (self.counts.lookup(np.array(ids, np.uint64)) + 1))
@@ -93,20 +93,20 @@ class BertScore(MeanMetric):
 
     @property
     def label(self) -> str:
-        """BERTScore, and which value if not F1."""
+        """BERTScore, followed by the value unless it is F1."""
         return "BERTScore" if self.value == "f1" else f"BERTScore {self.value}"
 
     @property
     def corpus_state(self) -> type[TokenWeights] | None:
-        """The weights of tokens, where these are their idf among the references."""
+        """The idf weights of tokens with ``idf=refs``."""
         return TokenWeights if self.idf == "refs" else None
 
     def model(self) -> Contextual:
-        """The language model, read up to the layer."""
+        """Load the language model up to the layer."""
         return load_contextual(self.weights, self.layer)
 
     def prepare(self, captions: CaptionSet) -> TokenWeights:
-        """The id of the model and, for ``idf=refs``, the references' tokens."""
+        """Return the id of the model and, with ``idf=refs``, the tokens of the references."""
         model = self.model()
         if self.idf == "none":
             return TokenWeights(KeyCounts(), _get_model_id(model))
@@ -115,13 +115,13 @@ class BertScore(MeanMetric):
         return TokenWeights(KeyCounts.of(tokens, np.ones(len(tokens))), _get_model_id(model), len(ids))
 
     def settings(self, state: TokenWeights) -> Mapping[str, str]:
-        """The model by name and content, its layer and precision."""
+        """Return the model by name and content, its layer and precision."""
         model = self.model()
         settings = {"model": _get_model_id(model), "layer": str(model.layer), "precision": model.precision}
         return {**settings, "idf": f"refs:{state.documents}"} if self.idf == "refs" else settings
 
     def score_items(self, captions: CaptionSet, state: TokenWeights) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         model = self.model()
         if state.model != _get_model_id(model):
             raise InputError(f"cannot score by {_get_model_id(model)} with the token weights of {state.model}")
@@ -133,7 +133,7 @@ class BertScore(MeanMetric):
 
 
 def _match_candidates(captions: CaptionSet, model: Contextual, state: TokenWeights) -> tuple[Floats, Ints]:
-    """Precision, recall and F1 of every candidate, and its number of tokens."""
+    """Return precision, recall and F1 of every candidate (the best reference counts), and its number of tokens."""
     candidates, references = captions.candidates, captions.references
     ids, lengths = model.tokens(candidates.values)
     others, _ = model.tokens(references.values)
@@ -161,7 +161,7 @@ def _get_model_id(model: Contextual) -> str:
 
 
 def match_texts(model: Contextual, candidates: Sequence[Ids], references: Sequence[Ids], weigh: Weigh) -> Floats:
-    """Precision, recall and F1, one row per pair of texts given as token ids; NaN where no token counts."""
+    """Return precision, recall and F1, one row per pair of texts given as token ids; NaN if no token counts."""
     torch = require("torch", "clip")
     texts = list(dict.fromkeys(map(tuple, (*candidates, *references))))
     index = {ids: number for number, ids in enumerate(texts)}
@@ -178,7 +178,7 @@ def match_texts(model: Contextual, candidates: Sequence[Ids], references: Sequen
 
 
 def _encode_texts(model: Contextual, texts: list[Ids]) -> list[Any]:
-    """The states of each text, encoded in batches of like length."""
+    """Encode texts in batches of similar length, and return the hidden states of each."""
     runtime = get_runtime()
     pace, encoded = OomBackoff(runtime.log), {}
 
@@ -195,7 +195,7 @@ def _encode_texts(model: Contextual, texts: list[Ids]) -> list[Any]:
 
 
 def _score_block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
-    """Precision, recall and F1 of pairs of hidden states, weighted by token."""
+    """Return precision, recall and F1 of pairs of hidden states, with the given token weights."""
     torch = require("torch", "clip")
 
     def pad(rows: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""BLEU-1..4 with coco-caption's arithmetic."""
+"""BLEU-1 to BLEU-4 with coco-caption's arithmetic."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ class Bleu(NgramMetric, CandidateMetric):
         return f"BLEU-{self.n}"
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: length, reference length, then matches and n-grams of each order up to n."""
+        """Return rows with the length, the reference length, then matches and n-grams of each order up to n."""
         table = self.table(captions)
         rows = table.once("bleu", lambda: _count_against_references(table))
         return Scored(rows[:, : 2 + 2 * self.n])
 
     def aggregate(self, rows: Floats) -> Floats:
-        """BLEU-n of each row."""
+        """Compute BLEU-n of each row."""
         return bleu(rows, self.n)
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        """Matched n-grams: each order has an equal share of the value, each match an equal share of its order's."""
+        """List matched n-grams. Each order has an equal share of the value, each match an equal share of its order."""
         table = self.table(item)
         sums = np.asarray(self.score_candidates(item, state).rows).sum(axis=0)
         length, reference_length = sums[:2].tolist()
@@ -96,7 +96,7 @@ class Bleu(NgramMetric, CandidateMetric):
         )
 
     def _list_contributions(self, table: TextTable, sums: Floats) -> Iterator[Contribution]:
-        """The matched n-grams of the one item, and what the constant 1e-15 gives an order without a match."""
+        """Yield the matched n-grams of the only item, and what the constant 1e-15 gives an order without a match."""
         value = float(bleu(sums, self.n))
         for n in range(1, self.n + 1):
             grams = table.ngrams(n)
@@ -113,12 +113,12 @@ class Bleu(NgramMetric, CandidateMetric):
                 )
 
     def settings(self, state: Any) -> Mapping[str, str]:
-        """How the reference length is chosen, and the constants."""
+        """Return the choice of the reference length, and the smoothing constants."""
         return {**super().settings(state), "reflen": "closest", "smooth": "1e-15/1e-9"}
 
 
 def bleu(sums: Floats, n: int) -> Floats:
-    """BLEU-n from rows (length, reference length, matches_1, n-grams_1, matches_2, …)."""
+    """Compute BLEU-n from rows (length, reference length, matches_1, n-grams_1, matches_2, …)."""
     length, reference_length = sums[..., 0], sums[..., 1]
     matches, grams = sums[..., 2 : 2 + 2 * n : 2], sums[..., 3 : 3 + 2 * n : 2]
     product = np.prod((matches + TINY) / (grams + SMALL), axis=-1)
@@ -130,7 +130,7 @@ def bleu(sums: Floats, n: int) -> Floats:
 
 
 def count_statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramTable], tuple[Ints, Ints32]]) -> Floats:
-    """The statistics of every candidate, given the reference length closest to its own.
+    """Count the statistics of every candidate, given the reference length closest to its own.
 
     ``highest_counts`` gives the rows of candidates that may match and, for each, the highest count of its n-gram in one
     reference.
@@ -159,7 +159,7 @@ def _count_against_references(table: TextTable) -> Floats:
 
 
 def find_closest_reference_lengths(table: TextTable) -> Ints:
-    """The length of the reference closest in length to each candidate, the shorter of two equally close."""
+    """Return the reference length closest to that of each candidate, the shorter of two equally close."""
     lengths = table.lengths
     result = np.zeros(len(table.candidates), dtype=np.int64)
     references = np.flatnonzero(~table.is_candidate)

@@ -67,12 +67,12 @@ class Bleurt(MeanMetric):
         return Shared(model, _get_model_id(model))
 
     def settings(self, state: Shared[BleurtModel]) -> Mapping[str, str]:
-        """The checkpoint by name and content, its limit and precision."""
+        """Return the checkpoint by name and content, its limit and precision."""
         model = state.value
         return {"model": _get_model_id(model), "limit": str(model.limit), "precision": model.precision}
 
     def score_items(self, captions: CaptionSet, state: Shared[BleurtModel]) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         model = state.value
         best, mean, longest = captions.once(("bleurt", model.fingerprint), lambda: _score_candidates(captions, model))
         items = captions.candidates.owners[longest > model.limit].tolist()
@@ -90,7 +90,7 @@ class Bleurt(MeanMetric):
 
 
 def _score_candidates(captions: CaptionSet, model: BleurtModel) -> tuple[Floats, Floats, Ints]:
-    """The highest and the mean score of each candidate over its references, and the tokens of its longest pair."""
+    """Return the highest and the mean score of each candidate over its references, and its longest pair in tokens."""
     candidates, references = captions.candidates, captions.references
     filled = np.flatnonzero(~references.blank)
     left, right, starts = pair_items(candidates.owners, references.owners[filled])

@@ -1,8 +1,8 @@
-"""Several metrics on one set, chunk by chunk: neither time per item nor the memory of tables grows with the set.
+"""Measuring several metrics chunk by chunk: memory and time per item do not grow with the set.
 
-A chunk is tokenized once for all metrics, and its n-gram tables are gone before the next chunk is read. A metric that
-must know the whole corpus first, such as CIDEr its document frequencies, prepares a state on every chunk; the states
-are merged, and a second pass scores. Values are those of the set scored in one piece, to the last digit.
+A chunk is tokenized once for all metrics, and its n-gram tables are dropped before the next chunk is read. A metric that
+needs the whole corpus first, such as CIDEr its document frequencies, prepares a state on every chunk; the states are
+merged, and a second pass scores. Values equal those of the set scored in one piece, to the last digit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def measure_all(
     progress: Progress | None = None,
     chunk: int | None = None,
 ) -> dict[str, Measurement]:
-    """Measurements by the written form of their metric; a metric that can score no item at all is refused.
+    """Measure all metrics on a set, by written form. Raise InputError for a metric that can score no item at all.
 
     ``progress`` is called with the name of each step as it begins. ``chunk`` is another number of items than `CHUNK`.
     """
@@ -52,10 +52,10 @@ def measure_all(
 def measure_systems(
     systems: Mapping[str, CaptionSet], metrics: Sequence[Metric], progress: Progress | None = None
 ) -> dict[str, dict[str, Measurement]]:
-    """Measurements of several systems, which captioned the same items.
+    """Measure several systems that captioned the same items.
 
-    Where all have one caption of each item and the same references, metrics that allow it score them together: the
-    references are then tokenized and their n-grams counted once.
+    If all have one caption per item and the same references, metrics that allow it score them together: the references are
+    then tokenized and their n-grams counted once.
     """
     step = progress or (lambda name: None)
     for captions in systems.values():
@@ -76,7 +76,7 @@ def measure_systems(
 
 
 def _are_comparable(systems: Sequence[CaptionSet]) -> bool:
-    """Whether all sets have the same items and references, and one candidate of each item."""
+    """Return True if all sets have the same items and references, and one candidate per item."""
     first = systems[0]
     return all(
         (one.candidates.counts == 1).all()
@@ -90,7 +90,7 @@ def _are_comparable(systems: Sequence[CaptionSet]) -> bool:
 def _measure_together(
     systems: Sequence[CaptionSet], metrics: Sequence[CandidateMetric], step: Progress
 ) -> list[dict[Metric, Measurement]]:
-    """Measurements of each system; the different candidates of an item are scored as candidates of one set."""
+    """Measure each system; the distinct candidates of an item are scored as candidates of one set."""
     first = systems[0]
     candidates, own = _find_distinct_candidates(systems)
     joined = CaptionSet(first.ids, candidates, first.references, language=first.language)
@@ -113,7 +113,9 @@ def _measure_together(
 
 
 def _find_distinct_candidates(systems: Sequence[CaptionSet]) -> tuple[Ragged, Ints]:
-    """The different candidates of each item; and which of all these is the candidate of an item (row) by a system."""
+    """Return the distinct candidates of each item, and an array of items × systems: the index of the system's
+    candidate.
+    """
     texts = list(chain.from_iterable(zip(*(one.candidates.values for one in systems), strict=True)))
     numbering: defaultdict[str, int] = defaultdict(count().__next__)
     numbers = np.fromiter(map(numbering.__getitem__, texts), np.int64, len(texts)).reshape(-1, len(systems))
@@ -134,7 +136,7 @@ def measure_shard(
     progress: Progress | None = None,
     chunk: int | None = None,
 ) -> dict[Metric, Measurement]:
-    """Measurements of a set that may be a part of a larger one, of which ``states`` holds what is known already."""
+    """Measure a set that may be a part of a larger one; ``states`` has the states that are prepared already."""
     step = progress or (lambda name: None)
     by_chunk = [metric for metric in metrics if metric.by_chunk]
     known, parts, sizes = _score_by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
@@ -149,7 +151,7 @@ def measure_shard(
 
 
 def prepare_shard(captions: CaptionSet, metrics: Sequence[Metric]) -> dict[Metric, Any]:
-    """What metrics that need the whole corpus must know of a part of it."""
+    """Prepare the states of metrics that need the whole corpus, for one part of it."""
     trees = {metric: _States() for metric in metrics if metric.by_chunk}
     for chunk, _ in _split_chunks(captions, CHUNK):
         for metric, tree in trees.items():
@@ -167,7 +169,7 @@ def _score_by_chunk(
     size: int,
     score: Callable[[Metric, CaptionSet, Any], T],
 ) -> tuple[dict[Metric, Any], dict[Metric, list[T]], list[int]]:
-    """The states of metrics, what ``score`` gave for each chunk, and the sizes of the chunks."""
+    """Return the states of metrics, the result of ``score`` for each chunk, and the sizes of the chunks."""
     states = {metric: state for metric, state in known.items() if metric in metrics}
     partial_states: dict[Metric, _States] = {}
     parts: dict[Metric, list[T]] = {metric: [] for metric in metrics}
@@ -202,9 +204,10 @@ def _score_by_chunk(
 
 
 def _reduce_chunk(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> tuple[dict[Metric, TextTable], int]:
-    """Reduce a chunk and its states to what the second pass needs, and give the tables that need the merged state.
+    """Reduce a chunk and its states to what the second pass needs.
 
-    Tokens are kept always, n-gram counts as long as there is room for them. What is left of it comes back as well.
+    Tokens are always kept, n-gram counts as long as the memory budget ``room`` allows. Return the tables that need the merged
+    state, and what is left of the budget.
     """
     names: dict[Metric, str] = {one: one.tokenizer_name(chunk) for one in prepared if isinstance(one, TokenMetric)}
     tables = {name: TextTable.of(chunk, name) for name in names.values()}
@@ -224,7 +227,7 @@ def _reduce_chunk(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) 
 
 
 def _split_chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:
-    """Contiguous parts of a set, each with its place among them in words; a small set is one part."""
+    """Yield contiguous parts of a set, each with a text for progress messages; a small set is one part."""
     if len(captions) <= size:
         yield captions, ""
         return
@@ -234,9 +237,9 @@ def _split_chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet,
 
 
 class _States:
-    """States of chunks. Those whose tables wait for the merged state are merged at the end.
+    """States of chunks, merged as they arrive. Those with a table are merged at the end.
 
-    The others are merged two of a size at a time: each is merged log₂(chunks) times, and few are held.
+    The others are merged two of a size at a time, as in a binary counter: each is merged log₂(chunks) times, and few are kept.
     """
 
     def __init__(self) -> None:
@@ -244,7 +247,7 @@ class _States:
         self._waiting: list[tuple[Any, TextTable]] = []
 
     def add(self, state: Any, table: TextTable | None = None) -> None:
-        """Add the state of the next chunk, and the table that waits; all chunks have one, or none has."""
+        """Add the state of the next chunk, and its table if it needs the merged state; all chunks have one, or none."""
         if table is not None:
             self._waiting.append((state, table))
             return
@@ -254,6 +257,6 @@ class _States:
         self._merged.append((size, state))
 
     def merge_added(self) -> Any:
-        """The state of all chunks."""
+        """Return the state of all chunks."""
         states = [state for state, _ in self._waiting] or [state for _, state in self._merged]
         return type(states[0]).merge_all(states, [table for _, table in self._waiting])

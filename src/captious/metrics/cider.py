@@ -68,21 +68,21 @@ class Cider(CandidateMetric, MeanMetric):
 
     @property
     def label(self) -> str:
-        """CIDEr-D or CIDEr, with the idf corpus where it is not the references."""
+        """CIDEr-D or CIDEr, followed by the idf corpus unless that is the references."""
         name = "CIDEr-D" if self.variant == "d" else "CIDEr"
         return name if self.idf == "refs" else f"{name} ({self.idf})"
 
     @property
     def corpus_state(self) -> type[DocumentFrequency] | None:
-        """Document frequencies, where the references of the set are counted and no corpus is named."""
+        """Document frequencies with ``idf=refs``, None if a corpus is named."""
         return DocumentFrequency if self.idf == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
-        """Document frequencies: of the references, or of the corpus named."""
+        """Count the document frequencies of the references, or load those of the named corpus."""
         return get_document_frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
-        """Rows: the value and 1."""
+        """Return rows with the value and 1."""
         table = self.table(captions)
         similarity, left = compute_similarities(table, state, self.variant), table.pairs.left
         total = np.bincount(left, weights=similarity, minlength=len(table.lengths)).take(table.candidates)
@@ -99,7 +99,7 @@ class Cider(CandidateMetric, MeanMetric):
         return Scored(item_means(values), warnings=warnings)
 
     def text_warnings(self, captions: CaptionSet) -> list[str]:
-        """Also that the length penalty erased the scores of many captions."""
+        """Warn also if the length penalty erased the scores of many captions."""
         return [*super().text_warnings(captions), *self.length_warnings(captions)]
 
     def length_warnings(self, captions: CaptionSet) -> list[str]:
@@ -125,7 +125,8 @@ class Cider(CandidateMetric, MeanMetric):
         ]
 
     def break_down(self, item: CaptionSet, state: DocumentFrequency) -> Breakdown:
-        """N-grams that a candidate shares with a reference, with their weights and what each reference adds."""
+        """List the n-grams that a candidate shares with a reference, with their weights and what each reference adds.
+        """
         table = self.table(item)
         candidates, references = table.candidates.tolist(), table.references.tolist()
         parts = [part for n in range(1, ORDERS + 1) for part in self._list_contributions(table, state, n)]
@@ -151,7 +152,7 @@ class Cider(CandidateMetric, MeanMetric):
         )
 
     def _list_contributions(self, table: TextTable, state: DocumentFrequency, n: int) -> Iterator[Contribution]:
-        """The n-grams of one order that a candidate of the one item shares with a reference."""
+        """Yield the n-grams of one order that a candidate of the only item shares with a reference."""
         counts, grams, references = table.counts(n), table.ngrams(n), table.references
         idf = np.log(float(max(state.items, 1))) - np.log(np.maximum(1.0, state.frequencies(table, n)))
         squares = np.square(grams.count * idf.take(grams.gram))
@@ -173,9 +174,9 @@ class Cider(CandidateMetric, MeanMetric):
                 yield Contribution(table.ngram(n, gram), float(adds.sum()), rank, details)
 
     def _compute_length_penalties(self, table: TextTable) -> Floats:
-        """The length penalty of each candidate (rows) with each reference (columns) of the one item.
+        """Return the length penalty of each candidate (rows) with each reference (columns) of the only item.
 
-        It is 1 without a penalty.
+        Without a penalty it is 1.
         """
         bigrams = np.maximum(table.lengths - 1, 0)
         differences = bigrams[table.candidates, None] - bigrams[None, table.references]
@@ -183,12 +184,12 @@ class Cider(CandidateMetric, MeanMetric):
         return penalties if self.variant == "d" else np.ones_like(penalties)
 
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
-        """The idf corpus by name, size and content."""
+        """Return the variant, and the idf corpus by name, size and content."""
         return {**super().settings(state), "variant": self.variant, "idf": str(state)}
 
 
 def _mark_distant_lengths(candidates: Sequence[int], owners: Ints, references: Sequence[int], items: Ragged) -> Bools:
-    """Return which candidates differ in length from every reference of their item; those without one do not."""
+    """Return True for each candidate whose length is far from every reference of its item; False without references."""
     bounds = items.offsets.tolist()
     apart = [
         bounds[item] < bounds[item + 1]
@@ -199,7 +200,7 @@ def _mark_distant_lengths(candidates: Sequence[int], owners: Ints, references: S
 
 
 def get_document_frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> DocumentFrequency:
-    """The document frequencies an ``idf`` parameter asks for, of the tokens of the tokenizer of this name."""
+    """Return the document frequencies that an ``idf`` parameter names, of the tokens of this tokenizer."""
     if idf == "refs":
         return captions.once(("idf", tokenizer), lambda: DocumentFrequency.of(captions, tokenizer))
     return find(idf).check_tokenizer(tokenizer, captions.language)
@@ -208,9 +209,9 @@ def get_document_frequencies(idf: str, captions: CaptionSet, tokenizer: str) -> 
 def compute_similarities(
     table: TextTable, corpus: DocumentFrequency, variant: Literal["d", "plain"], candidates: bool = False
 ) -> Floats:
-    """The similarity of each of ``table.pairs``, a candidate and a reference, averaged over orders.
+    """Compute the similarity of each of ``table.pairs``, a candidate and a reference, averaged over orders.
 
-    With ``candidates``, that of each of ``table.candidate_pairs``.
+    With ``candidates``, compute that of each of ``table.candidate_pairs`` instead.
     """
     left, right, shift = table.candidate_pairs if candidates else table.pairs
     captions, pairs = len(table.lengths), len(left)

@@ -1,4 +1,4 @@
-"""What a metric is: a small frozen value that prepares, scores items and aggregates.
+"""The contract of metrics: a small frozen value that prepares, scores items and aggregates.
 
 A metric prints as ``cider(idf=coco)`` and parses back. Scoring has three steps. `Metric.prepare` collects what must be
 known of the whole corpus. `Metric.score_items` gives each item a row of statistics. `Metric.aggregate` makes values
@@ -48,13 +48,13 @@ HINTS = {
 
 @dataclass(frozen=True, eq=False)
 class Shared(Generic[T]):
-    """What `Metric.prepare` returns that is the same for every shard, such as a model: merging only checks that."""
+    """A state that is the same for every shard, such as a model: merging only checks that."""
 
     value: T
     key: str
 
     def merge(self, other: Shared[T]) -> Shared[T]:
-        """The state itself."""
+        """Return self. Raise InputError if the shards used different models."""
         if self.key != other.key:
             raise InputError(f"cannot merge shards scored by {self.key} and {other.key}")
         return self
@@ -82,7 +82,7 @@ class Metric(ABC):
     """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
 
     def __post_init__(self) -> None:
-        """Put the name of an object, such as an encoder, in the place of the object.
+        """Replace an object given as a parameter, such as an encoder, by its name.
 
         A subclass that checks its own parameters calls this first.
         """
@@ -92,17 +92,17 @@ class Metric(ABC):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What must be known of an item besides its candidates."""
+        """The inputs that an item must have in addition to its candidates."""
         return ("references",)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Codes of the languages that the metric knows, such as ``("en",)``; nothing where it takes any language."""
+        """Codes of the languages that the metric supports, such as ``("en",)``; empty if it takes any language."""
         return ()
 
     @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest value possible."""
+        """The lowest and the highest possible value."""
         return (0.0, 1.0)
 
     @property
@@ -112,7 +112,7 @@ class Metric(ABC):
 
     @property
     def decimals(self) -> int | None:
-        """Decimals that tables print of a value on a scale of its own, such as 0 for a number of words; never × 100.
+        """Decimals that tables print of a value on its own scale, such as 0 for a number of words; never × 100.
 
         None: the value is a score, printed as scores are, with four decimals or in percent with one.
         """
@@ -120,12 +120,12 @@ class Metric(ABC):
 
     @property
     def undefined_reason(self) -> str:
-        """Why an item has no value whose row is NaN without a reason of its own, or is 0 / 0 in a ratio of sums."""
+        """The reason of an item whose row is NaN without a reason of its own, or 0 / 0 in a ratio of sums."""
         return "the value is undefined"
 
     @property
     def undefined_by_caption(self) -> bool:
-        """Whether the caption is to blame where an item has no value for `undefined_reason`.
+        """Whether the caption is to blame if an item has no value for `undefined_reason`.
 
         Otherwise its references, its image or the model are. A reward punishes only a fault of the caption.
         """
@@ -133,12 +133,12 @@ class Metric(ABC):
 
     @property
     def label(self) -> str:
-        """What tables call the metric."""
+        """The name of the metric in tables."""
         return str(self)
 
     @property
     def corpus_state(self) -> type[State] | None:
-        """The class of what `prepare` returns where a value depends on the other items; None where it does not.
+        """The class of what `prepare` returns if a value depends on the other items; None if it does not.
 
         Then all shards are prepared before one is scored, and their states are merged.
         """
@@ -150,7 +150,7 @@ class Metric(ABC):
         return self.corpus_state is not None
 
     def prepare(self, captions: CaptionSet) -> Any:
-        """What the metric must know before it scores: of the whole corpus a `corpus_state`, otherwise what it likes.
+        """Return the state that scoring needs: a `corpus_state` of the whole corpus, or any other object.
 
         What is the same for every shard, such as a model, is returned as `Shared`.
         """
@@ -158,28 +158,29 @@ class Metric(ABC):
 
     @abstractmethod
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """One row of statistics per item. `measure` handles items without the inputs that the metric needs."""
+        """Return one row of statistics per item. `measure` handles items without the inputs that the metric needs."""
 
     @abstractmethod
     def aggregate(self, rows: Floats) -> Floats:
-        """One value per row; a row is that of one item, or summed over many."""
+        """Return one value per row; a row is that of one item, or summed over many."""
 
     def settings(self, state: Any) -> Mapping[str, str]:
-        """What enters the signature beyond the parameters."""
+        """Return the entries of the signature beyond the parameters."""
         return {}
 
     def model_settings(self, state: Any) -> Mapping[str, str]:
-        """What enters the signature of the models that the metric uses; `EncoderMetric` names its encoder."""
+        """Return the entries of the signature for the models that the metric uses; `EncoderMetric` names its encoder.
+        """
         return {}
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
-        """What enters the signature of how the captions are read as text: their language, where one was named."""
+        """Return the entries of the signature for reading the captions as text: their language, if one was named."""
         return {"lang": captions.language} if captions.language else {}
 
     def text_warnings(self, captions: CaptionSet) -> list[str]:
-        """What a user should know of the language of the captions.
+        """Warn if the metric or its model does not support the language of the captions.
 
-        It may be one that was not named and that the metric does not know, or one that its model was not trained on.
+        The language may be one that was not named and that the metric does not know, or one that its model was not trained on.
         """
         if captions.language:
             return self._warn_foreign_language(captions.language)
@@ -189,7 +190,7 @@ class Metric(ABC):
         return [f"{self.label} knows English only, and {scripts.describe_share([scripts.main])}: it means nothing here"]
 
     def _warn_foreign_language(self, language: str) -> list[str]:
-        """Warn about a parameter that names a model of English texts, where the captions are in another language."""
+        """Warn about a parameter that names a model of English texts if the captions are in another language."""
         texts = [value for one in fields(self) if isinstance(value := getattr(self, one.name), str)]
         english = [text for text in texts if text in ENGLISH_MODELS and language != ENGLISH]
         name = find_language(language).name
@@ -197,11 +198,11 @@ class Metric(ABC):
 
     @property
     def explains(self) -> bool:
-        """Whether `explain` says what made the value of an item: whether the metric has `Explains.break_down`."""
+        """Whether `explain` works: whether the metric has `Explains.break_down`."""
         return isinstance(self, Explains)
 
     def explain(self, captions: CaptionSet, id: Any, state: Any = None) -> Explanation:
-        """Why an item has its value: parts that add up to it.
+        """Explain the value of an item: return the parts that add up to it.
 
         The item is one of a set, whose statistics count, such as document frequencies. ``state`` is what `prepare`
         returned; without it the set is prepared, once for all its items.
@@ -229,21 +230,21 @@ class Metric(ABC):
         )
 
     def hint(self, reason: str) -> str:
-        """What helps where an item has no value for this reason, to follow it in a message."""
+        """Return the advice that follows this reason in a message, or an empty string."""
         return HINTS.get(reason, "")
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
-        """Score a set. ``state`` is what `prepare` returned, for a shard of a larger corpus that of the whole."""
+        """Score a set. ``state`` is what `prepare` returned; for a shard, that of the whole corpus."""
         if state is None:
             state = self.prepared(captions)
         return self.measurement(captions, state, self.score(captions, state))
 
     def score(self, captions: CaptionSet, state: Any) -> Scored:
-        """The rows of a set, with a reason for every item without a value."""
+        """Score a set and return its rows, with a reason for every item without a value."""
         return self.fill_reasons(captions, self.score_items(captions, state))
 
     def fill_reasons(self, captions: CaptionSet, scored: Scored) -> Scored:
-        """What `score_items` gave, checked, with a reason for every item without a value."""
+        """Check what `score_items` returned, and add a reason for every item without a value."""
         if not isinstance(scored, Scored):
             raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
         rows = self._check_rows(scored.rows, captions)
@@ -251,7 +252,7 @@ class Metric(ABC):
         return self._mark_undefined(scored)
 
     def _mark_undefined(self, scored: Scored) -> Scored:
-        """What was scored, with a reason for every item whose finite row has no value: 0 / 0 in a ratio of sums.
+        """Add a reason for every item whose finite row has no value: 0 / 0 in a ratio of sums.
 
         The row stays. The item has its part in the value of the set, and in paired tests.
         """
@@ -261,7 +262,7 @@ class Metric(ABC):
         return replace(scored, reasons={**dict.fromkeys(undefined, self.undefined_reason), **scored.reasons})
 
     def _check_rows(self, rows: Rows, captions: CaptionSet) -> Rows:
-        """The rows that `score_items` gave; rows of another number than the items are refused."""
+        """Convert the rows of `score_items` to an array. Raise InputError if there is not one row per item."""
         if isinstance(rows, TypeSets):
             shape: tuple[int, ...] = (len(rows.types), 2)
         else:
@@ -281,11 +282,11 @@ class Metric(ABC):
         )
 
     def _as_rows(self, array: Floats, items: int) -> Floats:
-        """The rows that an array stands for, if it is not the rows themselves."""
+        """Convert an array to rows; MeanMetric accepts one value per item."""
         return array
 
     def measurement(self, captions: CaptionSet, state: Any, scored: Scored) -> Measurement:
-        """The measurement of a set from its rows."""
+        """Build the measurement of a set from its rows."""
         return Measurement(
             self,
             captions.ids,
@@ -297,7 +298,7 @@ class Metric(ABC):
         )
 
     def refuse_language(self, language: str) -> None:
-        """Raise an error where the captions are in a language that the metric does not know."""
+        """Raise InputError if the captions are in a language that the metric does not support."""
         if language and self.languages and language not in self.languages:
             known = ", ".join(find_language(code).name for code in self.languages)
             raise InputError(
@@ -306,9 +307,9 @@ class Metric(ABC):
             )
 
     def refuse_unfit(self, captions: CaptionSet) -> None:
-        """Raise an error, before anything is computed, where the metric cannot score one item of a set.
+        """Raise InputError before anything is computed if the metric cannot score any item of a set.
 
-        It does not know the language, or not one item has what it needs.
+        It does not support the language, or no item has the inputs that it needs.
         """
         self.refuse_language(captions.language)
         missing = find_missing_inputs(captions, self.needs)
@@ -316,12 +317,12 @@ class Metric(ABC):
             raise self._make_refusal(missing.values(), captions.name)
 
     def refuse_empty(self, measurement: Measurement, name: str) -> None:
-        """Raise an error where not one item of a whole set has a value, and say what helps."""
+        """Raise InputError with advice if no item of a whole set has a value."""
         if measurement.ids and len(measurement.reasons) == len(measurement.ids):
             raise self._make_refusal(measurement.reasons.values(), name)
 
     def prepared(self, captions: CaptionSet) -> Any:
-        """What `prepare` returns, checked. Where it fails and no item could be scored anyway, the error says that."""
+        """Call `prepare` and check its result. If it fails and no item could be scored anyway, the error says that."""
         self.refuse_language(captions.language)
         try:
             state = self.prepare(captions)
@@ -354,14 +355,14 @@ class MeanMetric(Metric):
         return item_means(array) if array.shape == (items,) else array
 
     def aggregate(self, rows: Floats) -> Floats:
-        """Sum of values over their number."""
+        """Divide the sum of values by their number."""
         with np.errstate(invalid="ignore"):
             result: Floats = rows[..., 0] / rows[..., 1]
         return result
 
 
 def convert_parameter(value: Any, metric: str, parameter: str) -> Any:
-    """Return a parameter as a metric has it: the name of an encoder or a tokenizer that was given as an object."""
+    """Return a parameter as a metric stores it: an encoder or a tokenizer given as an object becomes its name."""
     if isinstance(value, str):
         return find_object(value) or value
     if isinstance(value, os.PathLike):
@@ -384,7 +385,7 @@ class TokenMetric(Metric):
     """A metric over the token table of a set. Its tokenizer is a parameter and part of the signature.
 
     ``tokenizer=auto``, the usual default, is the tokenizer of the captions' language: ``ptb`` for English and other
-    languages with spaces. If all that it needs is captions, then `prepare` gets shards without their further columns.
+    languages with spaces. If the metric needs only captions, `prepare` gets shards without their further columns.
     """
 
     tokenizer: str | Tokenizer
@@ -392,7 +393,7 @@ class TokenMetric(Metric):
     by_chunk: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse a tokenizer that nobody knows."""
+        """Raise InputError if the tokenizer is unknown."""
         super().__post_init__()
         if not isinstance(self.tokenizer, str):
             raise InputError(f"{type(self).__name__}(tokenizer={self.tokenizer!r}): expected a name or a Tokenizer")
@@ -400,25 +401,25 @@ class TokenMetric(Metric):
             find_tokenizer(self.tokenizer)
 
     def table(self, captions: CaptionSet) -> TextTable:
-        """The token table of a set."""
+        """Return the token table of a set."""
         return TextTable.of(captions, self.tokenizer)
 
     def tokenizer_name(self, captions: CaptionSet) -> str:
-        """The name of the tokenizer that the metric uses for these captions."""
+        """Return the name of the tokenizer that the metric uses for these captions."""
         return choose_tokenizer(cast(str, self.tokenizer), captions.language)
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
-        """The language, where one was named, and the tokenizer with its version."""
+        """Return the language, if one was named, and the tokenizer with its version."""
         return {**super().text_settings(captions), "tok": str(find_tokenizer(self.tokenizer_name(captions)))}
 
     def text_warnings(self, captions: CaptionSet) -> list[str]:
-        """Also that the tokenizer takes a clause for a word."""
+        """Warn also if the tokenizer takes a whole clause for one word."""
         clause = captions.scripts.explain_unsplit_clauses(self.tokenizer_name(captions), captions.language)
         return [*([clause] if clause else []), *super().text_warnings(captions)]
 
 
 class CandidateMetric(TokenMetric):
-    """A metric that gives each candidate a row of its own; the row of an item is their sum."""
+    """A metric with one row per candidate; the row of an item is their sum."""
 
     compares_jointly: ClassVar[bool] = False
     """Whether candidates of several systems may be scored as those of one item, beside the references they share.
@@ -428,10 +429,10 @@ class CandidateMetric(TokenMetric):
 
     @abstractmethod
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
-        """One row of statistics per candidate."""
+        """Return one row of statistics per candidate."""
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """The rows of an item's candidates, summed."""
+        """Return the rows of each item's candidates, summed."""
         scored = self.score_candidates(captions, state)
         return replace(scored, rows=self.table(captions).sum_per_item(np.asarray(scored.rows)))
 
@@ -447,14 +448,15 @@ class NgramMetric(TokenMetric):
     """The largest n; few captions have so many words."""
 
     def __post_init__(self) -> None:
-        """Refuse an n out of range."""
+        """Raise InputError if n is out of range."""
         super().__post_init__()
         if not 1 <= self.n <= self.highest_n:
             raise InputError(f"{self.name}(n={self.n}): expected n from 1 to {self.highest_n}")
 
 
 def refuse_undeclared(metric: Metric) -> None:
-    """Refuse a metric that depends on the whole corpus and does not say by which state, before anything is read."""
+    """Raise InputError if a metric depends on the whole corpus but does not declare its state, before anything is read.
+    """
     state = metric.corpus_state
     if state is not None and not (isinstance(state, type) and issubclass(state, State)):
         raise InputError(f"{metric}: corpus_state is {state!r}, expected a subclass of captious.metrics.State")

@@ -1,4 +1,4 @@
-"""How little texts repeat themselves and each other: n-grams, vocabulary, several candidates of one item, novelty."""
+"""Diversity metrics: repetition within and between captions, vocabulary, and novelty."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class DivN(NgramMetric, MeanMetric):
 
     @property
     def undefined_reason(self) -> str:
-        """What ``strict=yes`` leaves without a value."""
+        """The reason of items that ``strict=yes`` leaves without a value."""
         return f"fewer than {self.n} tokens"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the item's value, and 1."""
+        """Return rows with the item's value and 1."""
         table = self.table(captions)
         reasons = give_reason(count_distinct_and_total(table, self.n)[1] == 0, self.undefined_reason) if self.strict else {}
         return Scored(item_means(div(table, self.n)), reasons)
 
 
 def div(table: TextTable, n: int) -> Floats:
-    """div-n of each item."""
+    """Compute div-n of each item."""
     distinct, total = count_distinct_and_total(table, n)
     tokens = count_distinct_and_total(table, 1)[1]
     result: Floats = np.divide(distinct, total, out=(tokens > 0).astype(np.float64), where=total > 0)
@@ -75,7 +75,7 @@ def div(table: TextTable, n: int) -> Floats:
 
 
 def count_distinct_and_total(table: TextTable, n: int) -> tuple[Floats, Floats]:
-    """Distinct and running n-grams of each item's candidates."""
+    """Count the distinct and all n-grams of each item's candidates."""
     grams = table.ngrams(n)
     rows = grams.candidate_rows
     item = table.item[grams.caption[rows]]
@@ -101,7 +101,7 @@ class Words(MeanMetric):
     decimals: ClassVar[int | None] = 1
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the words of all captions of an item, and the number of captions."""
+        """Return rows with the words of all captions of an item, and the number of captions."""
         candidates = captions.candidates
         words = np.array(count_words(candidates.values, captions.language), dtype=np.float64)
         total = np.bincount(candidates.owners, weights=words, minlength=len(captions))
@@ -126,16 +126,16 @@ class VocabSize(TokenMetric):
     decimals: ClassVar[int | None] = 0
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the words of each item."""
+        """Return the set of words of each item."""
         return Scored(collect_type_sets(self.table(captions), 1))
 
     def aggregate(self, rows: Floats) -> Floats:
-        """The number of distinct tokens."""
+        """Return the number of distinct tokens."""
         return rows[..., 0]
 
 
 def collect_type_sets(table: TextTable, n: int) -> TypeSets:
-    """The distinct n-grams of each item's candidates, as text so that shards unite."""
+    """Collect the distinct n-grams of each item's candidates, as texts, so that the sets of shards unite."""
     grams = table.ngrams(n)
     rows = grams.candidate_rows
     texts = _format_ngrams(table, n, np.unique(grams.gram[rows]))
@@ -186,7 +186,7 @@ class DistinctN(NgramMetric):
         return f"distinct-{self.n}" + (" (corpus)" if self.over == "corpus" else "")
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the item's value and 1, or its set of n-grams."""
+        """Return rows with the item's value and 1, or the set of its n-grams."""
         table = self.table(captions)
         if self.over == "corpus":
             return Scored(collect_type_sets(table, self.n))
@@ -194,7 +194,7 @@ class DistinctN(NgramMetric):
         return Scored(item_means(distinct / np.maximum(tokens, 1)))
 
     def aggregate(self, rows: Floats) -> Floats:
-        """Distinct per token, or sum of values over their number."""
+        """Divide distinct n-grams by tokens, or the sum of values by their number."""
         result: Floats = rows[..., 0] / np.maximum(rows[..., 1], 1)
         return result
 
@@ -216,7 +216,7 @@ class RepDiversity(TokenMetric, MeanMetric):
     citation: ClassVar[str] = "Su et al. A contrastive framework for neural text generation. NeurIPS 2022."
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the item's value, and 1."""
+        """Return rows with the item's value and 1."""
         table = self.table(captions)
         return Scored(item_means(np.prod([div(table, n) for n in (2, 3, 4)], axis=0)))
 
@@ -249,15 +249,15 @@ class SelfCider(TokenMetric, MeanMetric):
 
     @property
     def corpus_state(self) -> type[DocumentFrequency] | None:
-        """Document frequencies, where the references of the set are counted and no corpus is named."""
+        """Document frequencies with ``idf=refs``, None if a corpus is named."""
         return DocumentFrequency if self.idf == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
-        """Document frequencies: of the references, or of the corpus named."""
+        """Count the document frequencies of the references, or load those of the named corpus."""
         return get_document_frequencies(self.idf, captions, self.tokenizer_name(captions))
 
     def score_items(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
-        """Rows: the item's value, and 1."""
+        """Return rows with the item's value and 1."""
         table = self.table(captions)
         similarity, counts = compute_similarities(table, state, "d", candidates=True), captions.candidates.counts
         ends = np.cumsum(np.square(counts)).tolist()
@@ -268,12 +268,12 @@ class SelfCider(TokenMetric, MeanMetric):
         return Scored(item_means(np.array(values)))
 
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
-        """The idf corpus by name, size and content."""
+        """Return the idf corpus by name, size and content."""
         return {**super().settings(state), "idf": str(state)}
 
 
 def _score_similarities(similarity: Floats) -> float:
-    """The value of one item from the similarities of its candidates, of which only those for i ≤ j are looked at."""
+    """Compute the value of one item from the similarities of its candidates; only those for i ≤ j are used."""
     if len(similarity) < 2:
         return float("nan")
     kernel = np.triu(similarity) + np.triu(similarity, 1).T
@@ -281,7 +281,7 @@ def _score_similarities(similarity: Floats) -> float:
 
 
 def compute_diversity(values: Floats, m: int) -> float:
-    """−log(largest share) / log(m); NaN where there is nothing to share out."""
+    """Compute −log(largest share) / log(m); NaN if the sum of values is 0."""
     total = float(values.sum())
     if m < 2 or total <= 0:
         return float("nan")
@@ -306,7 +306,7 @@ class Lsa(TokenMetric, MeanMetric):
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the item's value, and 1."""
+        """Return rows with the item's value and 1."""
         table = self.table(captions)
         values = np.full(table.items, np.nan)
         for item, (first, end) in enumerate(itertools.pairwise(captions.candidates.offsets.tolist())):
@@ -345,13 +345,13 @@ class MBleu(NgramMetric, MeanMetric):
         return f"mBLEU-{self.n}"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         table = self.table(captions)
         return Scored(table.mean_rows(bleu(table.once("mbleu", lambda: _count_against_others(table)), self.n)))
 
 
 def _count_against_others(table: TextTable) -> Floats:
-    """BLEU statistics of each candidate with the other candidates of its item as references."""
+    """Count the BLEU statistics of each candidate with the other candidates of its item as references."""
 
     def find_highest_counts(grams: NgramTable) -> tuple[Ints, Ints32]:
         rows = grams.candidate_rows
@@ -392,12 +392,12 @@ class KnownCaptions(CountsState):
 
     @classmethod
     def of(cls, table: TextTable) -> KnownCaptions:
-        """The references of a table."""
+        """Hash the references of a table."""
         keys = table.hash_captions(table.references)
         return cls(KeyCounts.of(keys, np.ones(len(keys))))
 
     def merge(self, other: KnownCaptions) -> KnownCaptions:
-        """What is known to either."""
+        """Unite the known captions of two shards."""
         return KnownCaptions(KeyCounts.sum([self.counts, other.counts]))
 
     @cached_property
@@ -434,34 +434,34 @@ class Novelty(TokenMetric, MeanMetric):
 
     @property
     def corpus_state(self) -> type[KnownCaptions] | None:
-        """The known captions, where these are the references of the set."""
+        """The known captions with ``against=refs``, None if a file is named."""
         return KnownCaptions if self.against == "refs" else None
 
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
-        """The captions that are not new."""
+        """Hash the captions that are not new: the references, or those of the named file."""
         if self.against != "refs":
             return _read_known_captions(self.against, self.tokenizer_name(captions), _get_modification_time(self.against))
         return KnownCaptions.of(self.table(captions))
 
     def score_items(self, captions: CaptionSet, state: KnownCaptions) -> Scored:
-        """Rows: how many of the item's candidates are new, and how many there are."""
+        """Return rows with the number of new candidates of an item, and the number of all."""
         table = self.table(captions)
         new = state.counts.lookup(table.hash_captions(table.candidates)) == 0
         return Scored(table.mean_rows(new.astype(np.float64)))
 
     def settings(self, state: KnownCaptions) -> Mapping[str, str]:
-        """What is known, by number and content."""
+        """Return the known captions by number and content."""
         return {**super().settings(state), "known": str(state)}
 
 
 @lru_cache(maxsize=2)
 def _read_known_captions(source: str, tokenizer: str, changed: int) -> KnownCaptions:
-    """The captions of a file, read once for all shards."""
+    """Read the captions of a file, once for all shards; `changed` is part of the cache key."""
     references = gather_references(read_rows(source)).references
     return KnownCaptions.of(TextTable.of(CaptionSet.of(dict.fromkeys(references, ()), references), tokenizer))
 
 
 def _get_modification_time(source: str) -> int:
-    """When a file was last written; 0 where the source is no local file."""
+    """Return when a file was last written, in ns; 0 if the source is no local file."""
     path = Path(source)
     return path.stat().st_mtime_ns if path.is_file() else 0

@@ -1,7 +1,7 @@
-"""Why an item has its score: parts that add up to it, and the words that they represent.
+"""Explanations of single scores: parts that add up to the value, and the words that they stand for.
 
 `Metric.explain` makes an `Explanation`: the value of the item and a `Breakdown` into n-grams, tuples or matched words,
-each with what it adds. The parts always add up to the value. Where a metric is not a sum (BLEU's geometric mean, the
+each with what it adds. The parts always add up to the value. If a metric is not a sum (BLEU's geometric mean, the
 F-scores of METEOR and ROUGE), a part adds its amount times the derivative of the score. The score doubles when all
 amounts double, so these products add up to it (Euler's theorem on homogeneous functions).
 """
@@ -41,7 +41,7 @@ _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 class Contribution(NamedTuple):
-    """Something that made the score, such as an n-gram, and what it adds to the value of the item."""
+    """A part of the score, such as an n-gram, and what it adds to the value of the item."""
 
     name: str
     adds: float
@@ -52,7 +52,7 @@ class Contribution(NamedTuple):
 
 
 class MarkedText(NamedTuple):
-    """A caption as the metric reads it, with the words that count."""
+    """A caption as the metric reads it, with the words that count marked."""
 
     label: str
     words: Sequence[str]
@@ -67,7 +67,7 @@ class MarkedText(NamedTuple):
 
     @classmethod
     def of(cls, label: str, text: str, runs: Sequence[tuple[int, int, str]]) -> MarkedText:
-        """A text with runs from one character to another, each with its verdict; they stand in order, none in another.
+        """Mark runs of characters (start, stop, verdict) of a text; runs are in order and do not overlap.
 
         >>> str(MarkedText.of("candidate", "A dog and a cup.", [(2, 5, "right"), (12, 15, "wrong")]).phrase)
         'candidate: A [dog]✓ and a [cup]✗.'
@@ -112,7 +112,7 @@ class MarkedText(NamedTuple):
                 yield Span(f"{text} ")
 
     def data(self) -> dict[str, Any]:
-        """The explanation as JSON holds it."""
+        """Return the text as a JSON object."""
         verdicts = [self.verdicts.get(group, "") for group in self.groups] if self.verdicts else []
         parts = {"groups": list(self.groups), "weights": list(self.weights), "verdicts": verdicts}
         return {"label": self.label, "words": list(self.words), **{key: part for key, part in parts.items() if part}}
@@ -120,7 +120,7 @@ class MarkedText(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Breakdown:
-    """What made a value: parts that add up to it, and what helps to read them."""
+    """The parts of a value, which add up to it, and what helps to read them."""
 
     parts: Sequence[Contribution]
     unit: str = "n-gram"
@@ -151,7 +151,8 @@ class Breakdown:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Result):
-    """Why an item has its value under a metric. ``sum(part.adds for part in explanation.parts)`` is the value."""
+    """The explanation of an item's value under a metric. ``sum(part.adds for part in explanation.parts)`` is the value.
+    """
 
     metric: str
     """The written form."""
@@ -168,19 +169,19 @@ class Explanation(Result):
 
     @property
     def title(self) -> str:
-        """The value, and of what it is."""
+        """The label, the value and the id."""
         return f"{self.label} {'has no value' if math.isnan(self.value) else _format_value(self.value)} of {self.id}"
 
     @property
     def parts(self) -> Sequence[Contribution]:
-        """What made the value, that which adds most first unless their order says something; then the penalties."""
+        """The parts of the value, the largest first unless their order has a meaning; then the penalties."""
         parts = self.breakdown.parts
         if not self.breakdown.ordered:
             parts = sorted(parts, key=lambda part: -abs(part.adds))
         return [*parts, *self.breakdown.penalties]
 
     def document(self) -> Document:
-        """The captions with the matched words marked, the parts that add most, and their sum."""
+        """Return a document: the captions with the matched words marked, the largest parts, and their sum."""
         return Document(
             self.title,
             sections=self.sections(),
@@ -190,7 +191,7 @@ class Explanation(Result):
         )
 
     def sections(self) -> list[Section]:
-        """What the document shows under its title."""
+        """Return the sections of the document."""
         breakdown = self.breakdown
         if self.reason:
             return [Text([f"no value: {self.reason}", *breakdown.notes])]
@@ -223,7 +224,7 @@ class Explanation(Result):
         return Table("parts", f"What each {breakdown.unit} adds", columns, rows)
 
     def _format_sum(self) -> str:
-        """The sum of the parts, with those that add most spelled out."""
+        """Format the sum of the parts, with the largest ones spelled out."""
         parts = [part.adds for part in self.parts[: len(self.breakdown.parts)] if part.adds]
         if not parts:
             return f"nothing adds to the score: {self.label} = {self.value:.4f}"
@@ -240,11 +241,11 @@ class Explanation(Result):
 
     @property
     def _tiny(self) -> bool:
-        """Whether four decimals would show the value as 0 or nearly so."""
+        """Whether four decimals would show the value as almost 0."""
         return 0 < abs(self.value) < TINY
 
     def data(self) -> dict[str, Any]:
-        """Everything as JSON holds it: all parts, the marked texts, the numbers of the formula."""
+        """Return everything as a JSON object: all parts, the marked texts, the numbers of the formula."""
         breakdown = self.breakdown
         return {
             "id": self.id,
@@ -267,7 +268,7 @@ class Explanation(Result):
 
 
 def label_candidates(number: int) -> list[str]:
-    """What the candidates of an item are called.
+    """Return a label for each candidate of an item.
 
     >>> label_candidates(1), label_candidates(2)
     (['candidate'], ['candidate 1', 'candidate 2'])
@@ -276,13 +277,13 @@ def label_candidates(number: int) -> list[str]:
 
 
 def _color_verdict(column: Column, value: Any) -> Value:
-    """A value of a part; a verdict has its color."""
+    """Return a cell of the table of parts; a verdict gets its color."""
     tone = VERDICTS.get(value) if column.name == VERDICT else None
     return Phrase((Span(value, tone),)) if tone else value
 
 
 def _mark_verdict(text: str, verdict: str) -> Span:
-    """A piece of a text in brackets with the mark of its verdict; without a mark it stays as it is."""
+    """Put a piece of text in brackets with the mark of its verdict; return it unchanged if there is no mark."""
     tone = VERDICTS.get(verdict, "")
     return Span(f"[{text}]{MARKS[tone]}" if tone in MARKS else text, tone)
 
@@ -297,7 +298,7 @@ def _format_value(value: float) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanations(Result):
-    """Why an item has its values under several metrics; by written form or label: ``explanations["cider"]``."""
+    """Explanations of one item under several metrics; by written form or label: ``explanations["cider"]``."""
 
     id: str
     explanations: Sequence[Explanation]
@@ -320,7 +321,9 @@ class Explanations(Result):
         return f"<Explanations of {self.id}: {', '.join(one.label for one in self.explanations)}>"
 
     def document(self) -> Document:
-        """One explanation after the other, which of them another one holds already, and which metrics have none."""
+        """Return a document: one explanation after the other, which are contained in another, and which metrics have
+        none.
+        """
         sections: list[Section] = []
         higher = {one.label: self._find_higher_order(one) for one in self.explanations}
         for place, one in enumerate((one for one in self.explanations if not higher[one.label]), 1):
@@ -345,10 +348,10 @@ class Explanations(Result):
         )
 
     def _find_higher_order(self, one: Explanation) -> str:
-        """The label of the last explanation that differs in its order or value alone and has all parts of this one.
+        """Return the label of the last explanation of another order or value that has all parts of this one.
 
-        BLEU-4 has the n-grams of BLEU-1 and CHAIR_I the mentions of CHAIR_S, so that both need not be printed. It is
-        empty where there is none.
+        BLEU-4 has the n-grams of BLEU-1 and CHAIR_I the mentions of CHAIR_S, so that both need not be printed. The label is
+        empty if there is no such explanation.
         """
         names, own = {part.name for part in one.parts}, _strip_variant(one.metric)
         for other in reversed(self.explanations):
@@ -359,7 +362,7 @@ class Explanations(Result):
         return ""
 
     def data(self) -> dict[str, Any]:
-        """The data of every explanation."""
+        """Return the data of every explanation."""
         return {
             "id": self.id,
             "metrics": [one.data() for one in self.explanations],
@@ -368,7 +371,7 @@ class Explanations(Result):
 
 
 def _strip_variant(metric: str) -> str:
-    """A written form without its order and its value, in which variants of one metric differ.
+    """Remove the order and the value, in which variants of one metric differ, from a written form.
 
     >>> _strip_variant("bleu(n=4)") == _strip_variant("bleu(n=2)"), _strip_variant("chair(value=s,lemmas=spacy)")
     (True, 'chair(,lemmas=spacy)')
@@ -377,7 +380,7 @@ def _strip_variant(metric: str) -> str:
 
 
 def _rename_section(section: Section, suffix: str) -> Section:
-    """A section whose table has a key that no other explanation uses, and no title: its headings say enough."""
+    """Give the table of a section a unique key, and no title: its headings say enough."""
     if isinstance(section, Table):
         return replace(section, key=f"{section.key}{suffix}", title="")
     return replace(section, replaces=f"{section.replaces}{suffix}") if isinstance(section, Graph) else section

@@ -1,4 +1,4 @@
-"""Images and texts to vectors: encoders, cross-encoders and painters, and the store of what they computed."""
+"""Encoders, cross-encoders and text-to-image models, and the cache of their features."""
 
 from captious._core.lazy import make_exports
 

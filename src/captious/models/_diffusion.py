@@ -1,4 +1,4 @@
-"""Any ``import_diffusers`` text-to-image pipeline as a painter: Stable Diffusion 1, 2, XL, turbo, or your own.
+"""Painters over ``diffusers`` text-to-image pipelines: Stable Diffusion 1, 2, XL, turbo, or your own.
 
 A pipeline is loaded only when a picture is missing: its fingerprint is remembered between runs as long as its files do
 not change. Pictures are decoded in groups, and the denoiser can be compiled on a GPU.
@@ -31,7 +31,7 @@ from captious.options import get_runtime
 
 
 def compute_fingerprint(parts: Mapping[str, Any], settings: str) -> str:
-    """Twelve digits over the modules, schedulers and tokenizers of a painter, and its settings."""
+    """Return twelve digits over the modules, schedulers and tokenizers of a painter, and its settings."""
     contents = [f"{name}={_hash_part(part)}".encode() for name, part in sorted(parts.items()) if part is not None]
     return digest(settings.encode(), *contents)
 
@@ -45,7 +45,7 @@ def _hash_part(part: Any) -> str:
 
 
 def _describe_config(part: Any) -> str:
-    """Class and configuration, less what differs between versions of the library and places of a folder."""
+    """Return class and configuration as text, without entries that differ between library versions and folders."""
     config = getattr(part, "config", {})
     entries = config.to_dict() if hasattr(config, "to_dict") else dict(config) if isinstance(config, Mapping) else {}
     plain = {key: value for key, value in entries.items() if not key.startswith("_") and "version" not in key}
@@ -73,7 +73,7 @@ def prepare_pipeline(pipeline: Any, device: Any, compile: bool) -> None:
 
 
 def decode_in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., Any]:
-    """``decode`` of a model of diffusers, but for at most ``size`` pictures at a time."""
+    """Wrap ``decode`` of a diffusers model so that it decodes at most ``size`` pictures at a time."""
 
     def grouped(latents: Any, *others: Any, **options: Any) -> Any:
         import torch
@@ -92,7 +92,7 @@ def decode_in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callabl
 
 
 def mark_infinite(decode: Callable[..., Any]) -> Callable[..., Any]:
-    """``decode``, but what is infinite is not a number: the pipeline would clamp infinity to white, which scores."""
+    """Wrap ``decode`` so that infinite values become NaN: the pipeline would clamp them to white, which scores."""
 
     def decode_marked(*arguments: Any, **options: Any) -> Any:
         output = decode(*arguments, **options)
@@ -104,7 +104,7 @@ def mark_infinite(decode: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile_modules(pipeline: Any) -> None:
-    """Compile denoiser and decoder, which do nearly all the work, when they are first called."""
+    """Compile denoiser and decoder, which do nearly all the work, on their first call."""
     import torch
 
     for module in _get_modules(pipeline, (*DENOISERS, *DECODERS)):
@@ -147,11 +147,11 @@ class Diffusion:
     pace: OomBackoff = field(default_factory=lambda: OomBackoff(lambda line: None))
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """Which texts are longer than the limit of every tokenizer of the pipeline."""
+        """Return a mask of the texts that are longer than the limit of every tokenizer of the pipeline."""
         return find_too_long([getattr(self.pipeline, name, None) for name in TOKENIZERS], texts)
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
-        """Paint in batches."""
+        """Paint the prompts in batches."""
         runtime = get_runtime()
         self.pace.log = lambda line: runtime.log(f"painting: {line}")
         size = min(runtime.batch, self.most)
@@ -185,7 +185,7 @@ class Diffusion:
 
 
 def find_too_long(tokenizers: Sequence[Any], texts: Sequence[str]) -> Bools:
-    """Texts longer than any of the tokenizers reads."""
+    """Return a mask of the texts that are too long for every tokenizer."""
     limited = [part for part in tokenizers if part is not None and part.model_max_length < 10**6]
     if not limited or not texts:
         return np.zeros(len(texts), np.bool_)
@@ -200,7 +200,7 @@ EXTRA = "imagine"
 
 
 def import_diffusers() -> Any:
-    """The library, without its advice."""
+    """Import diffusers with its warnings and progress bars switched off."""
     require("torch", EXTRA)
     with quiet():
         library = require("diffusers", EXTRA)
@@ -210,7 +210,7 @@ def import_diffusers() -> Any:
 
 
 def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
-    """What ``load`` makes of a folder with the file ``index``, or of a hub id: from the hub's cache, else the hub.
+    """Load a model from a folder with the file ``index``, or by hub id: from the hub's cache, else from the hub.
 
     ``load`` gets the folder or the id, and whether it must stay offline.
     """
@@ -246,7 +246,7 @@ def _load(name: str, load: Callable[[], T]) -> T:
 
 
 def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
-    """The painter of a folder or hub id."""
+    """Load the painter of a folder or hub id."""
     options.refuse(name, "steps", "guidance", "scheduler", "size", "safety", "compile")
     library, runtime = import_diffusers(), get_runtime()
     device = resolve_device(runtime.device)
@@ -283,14 +283,15 @@ def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
 
 
 def _describe_pipeline(pipeline: Any) -> str:
-    """The kind of pipeline and what is set of itself, such as ``force_zeros_for_empty_prompt``; its parts aside."""
+    """Return class and settings of the pipeline itself, such as ``force_zeros_for_empty_prompt``, without its modules.
+    """
     own = {key: value for key, value in pipeline.config.items() if not isinstance(value, (list, tuple))}
     plain = {key: value for key, value in own.items() if not key.startswith("_")}
     return type(pipeline).__name__ + json.dumps(plain, sort_keys=True, default=str)
 
 
 def _get_side(pipeline: Any) -> int:
-    """The side of the square that the model was trained for."""
+    """Return the side of the square that the model was trained for, in pixels."""
     side = getattr(pipeline, "default_sample_size", None)
     if side is None:
         model = getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None)
@@ -311,7 +312,7 @@ def _make_scheduler(library: Any, name: str, config: Any) -> Any:
 
 
 def _get_name(name: str) -> str:
-    """A folder by its last part, a hub id as it is."""
+    """Return the last part of a folder's path, or a hub id unchanged."""
     path = find_local(name)
     return path.resolve().name if path is not None else name
 
@@ -322,7 +323,7 @@ FORMAT = "2"
 
 @dataclass(eq=False)
 class LazyPipeline:
-    """See :class:`captious.models.painters.Painter`: a pipeline that is loaded when the first picture is wanted."""
+    """A :class:`captious.models.painters.Painter` whose pipeline is loaded when the first picture is wanted."""
 
     name: str
     fingerprint: str
@@ -334,7 +335,7 @@ class LazyPipeline:
 
     @cached_property
     def painter(self) -> Diffusion:
-        """The pipeline itself."""
+        """The loaded pipeline."""
         pipeline = self.load()
         if pipeline.fingerprint != self.fingerprint:
             raise InputError(f"painter {self.name!r}: {self.folder} changed while it was in use; run it again")
@@ -342,7 +343,7 @@ class LazyPipeline:
 
     @cached_property
     def tokenizers(self) -> list[Any]:
-        """The tokenizers of the pipeline, loaded without the rest of it."""
+        """Tokenizers of the pipeline, loaded without its models."""
         index = load_json(self.folder / "model_index.json")
         named = {part: index[part] for part in TOKENIZERS if index.get(part, [None])[0]}
         if any(library != "transformers" for library, _ in named.values()):
@@ -352,17 +353,17 @@ class LazyPipeline:
             return [getattr(library, kind).from_pretrained(self.folder / part) for part, (_, kind) in named.items()]
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """Which texts the pipeline would truncate, by its tokenizers alone."""
+        """Return a mask of the texts that the pipeline would truncate; loads only its tokenizers."""
         return find_too_long(self.tokenizers, texts)
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
-        """Paint as the pipeline does, which is loaded now."""
+        """Load the pipeline and paint the prompts."""
         if prompts:
             yield from self.painter.paint(prompts)
 
 
 def open_pipeline(name: str, options: PainterOptions) -> Painter:
-    """The pipeline of a folder or hub id: from memory where nothing changed, else loaded and remembered."""
+    """Open the pipeline of a folder or hub id; if the folder has not changed, it is not loaded until needed."""
     folder = find_local(name)
     state = None if folder is None else _hash_folder(folder, options)
     if folder is None or state is None:
@@ -380,7 +381,7 @@ def open_pipeline(name: str, options: PainterOptions) -> Painter:
 
 
 def _hash_folder(folder: Path, options: PainterOptions) -> str | None:
-    """A digest of everything that moves the fingerprint; None where a file may yet change unseen."""
+    """Hash everything that changes the fingerprint; return None if a file may still change unnoticed."""
     runtime = get_runtime()
     entries = sorted(folder.rglob("*"))
     if not runtime.cache or any(entry.is_symlink() and entry.is_dir() for entry in entries):  # rglob skips these

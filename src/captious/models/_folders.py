@@ -1,4 +1,4 @@
-"""Model folders: their JSON files, their tensors, and the models of ``transformers`` in them."""
+"""Reading and writing of model folders: JSON files, tensors, and models of ``transformers``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captious.models.devices import quiet
 
 
 def read_json(path: Path, expected: str = "a model folder in transformers' layout") -> dict[str, Any]:
-    """The object in a JSON file of a model folder; ``expected`` ends the message where the file is missing."""
+    """Read the object in a JSON file of a model folder; ``expected`` ends the message if the file is missing."""
     try:
         content = load_json(path)
     except FileNotFoundError:
@@ -24,12 +24,12 @@ def read_json(path: Path, expected: str = "a model folder in transformers' layou
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object as :func:`read_json` and people read it."""
+    """Write an object as indented JSON."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def load_pretrained(folder: Path, model: str, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """The model of a class of ``transformers`` in a folder, and the library's report on its weights."""
+    """Load the model of a folder by its class in ``transformers``; return it with the library's loading report."""
     transformers = require("transformers", "clip")
     try:
         with quiet():
@@ -43,7 +43,7 @@ def load_pretrained(folder: Path, model: str, **options: Any) -> tuple[Any, dict
 
 
 def refuse_missing(folder: Path, missing: list[str]) -> None:
-    """Every weight must come from the file: ``transformers`` would initialize missing ones at random."""
+    """Raise InputError if weights are missing: ``transformers`` would initialize them at random."""
     if missing:
         raise InputError(
             f"{folder}: its weights do not have {len(missing)} tensors, such as {', '.join(sorted(missing)[:3])}"
@@ -51,7 +51,7 @@ def refuse_missing(folder: Path, missing: list[str]) -> None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The tensors of a file of safetensors, or of a pickle that holds nothing but tensors."""
+    """Read the tensors of a safetensors file, or of a pickle that contains only tensors."""
     try:
         if path.suffix == ".safetensors":
             return require("safetensors.torch", "clip").load_file(str(path))  # type: ignore[no-any-return]
@@ -61,7 +61,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Write tensors to a file of safetensors."""
+    """Write tensors to a safetensors file."""
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in state.items()}
     require("safetensors.torch", "clip").save_file(tensors, str(path))
 
@@ -73,7 +73,7 @@ def fill(module: Any, state: Mapping[str, Any], where: Path) -> None:
 
 
 def refuse_different(state: Mapping[str, Any], expected: Mapping[str, Any], message: str) -> None:
-    """Tensors must have the names and shapes of the expected ones; ``message`` opens the error."""
+    """Raise InputError if names or shapes of tensors differ from the expected; ``message`` opens the error."""
     missing, unexpected = [*(expected.keys() - state.keys())], [*(state.keys() - expected.keys())]
     shaped = [key for key in state.keys() & expected.keys() if state[key].shape != expected[key].shape]
     if missing or unexpected or shaped:
@@ -81,7 +81,7 @@ def refuse_different(state: Mapping[str, Any], expected: Mapping[str, Any], mess
 
 
 def format_differences(missing: list[str], unexpected: list[str], shaped: list[str], shown: int = 3) -> str:
-    """A few of the keys that differ, for an error.
+    """Format a few of the keys that differ, for an error.
 
     >>> format_differences(["a", "b"], [], ["c"])
     'missing a, b; of another shape c'

@@ -1,4 +1,4 @@
-"""A picture found by optimization: a decoder's latent is moved until an encoder sees the text in the picture.
+"""Pictures found by optimization: a decoder's latent is moved until an encoder sees the text in the picture.
 
 The way of VQGAN+CLIP and dVAE+CLIP, over a ``diffusers`` ``VQModel`` or ``AutoencoderKL``, with plain Adam. Pictures
 are optimized one by one: a batch rounds differently, and hundreds of steps would make different pictures of that.
@@ -49,7 +49,7 @@ class Guided:
     cache_pictures: bool = True
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """Which texts are longer than the guide's token limit."""
+        """Return a mask of the texts that are longer than the guide's token limit."""
         return count_tokens(self.guide, texts) > self.guide.limit
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
@@ -77,7 +77,7 @@ class Guided:
             return self._decode_latent(latent)[0].permute(1, 2, 0).float().cpu().numpy()
 
     def _draw_start(self, draws: torch.Generator) -> torch.Tensor:
-        """Random codes of a codebook, or normal noise where there is none."""
+        """Draw random codes of the codebook, or normal noise if the decoder has no codebook."""
         import torch
 
         config, device = self.decoder.config, self.guide.device
@@ -90,13 +90,13 @@ class Guided:
         return start
 
     def _decode_latent(self, latent: torch.Tensor) -> torch.Tensor:
-        """Pictures from 0 to 1."""
+        """Decode a latent to pictures with values from 0 to 1."""
         scaled = latent if hasattr(self.decoder, "quantize") else latent / self.decoder.config.scaling_factor
         pictures: torch.Tensor = (self.decoder.decode(scaled).sample / 2 + 0.5).clamp(0, 1)
         return pictures
 
     def _make_views(self, picture: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
-        """The whole and random squares of it, as the guide wants them."""
+        """Return the whole picture and random squares of it, resized and normalized for the guide."""
         import torch
 
         side, crop = picture.shape[-1], self.guide.preparation.crop
@@ -114,7 +114,7 @@ class Guided:
 
 
 def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> Guided:
-    """The painter over a decoder by folder or hub id."""
+    """Load the painter over a decoder by folder or hub id."""
     options.refuse(f"guided:{name}", "steps", "size", "guide")
     library = import_diffusers()
 
@@ -143,7 +143,7 @@ def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> G
 
 
 def _read_decoder_class(library: Any, path: str, offline: bool) -> str:
-    """The class that the configuration of a folder or a repository names."""
+    """Read the class name from the configuration of a folder or a repository."""
     if Path(path).is_dir():
         return str(read_json(Path(path) / "config.json").get("_class_name", "model whose config.json names no class"))
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Tokenizers of model folders, on the ``tokenizers`` library, with CLIP's ids exactly as OpenAI's code gives them.
+"""Tokenizers of model folders on the ``tokenizers`` library, with exactly the ids of OpenAI's CLIP code.
 
 OpenAI's tokenizer repairs Unicode and reads HTML entities before anything else. The copy in ``transformers`` does not,
 which moves the scores of captions with curly quotes.
@@ -32,7 +32,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 
 def clean_text(text: str) -> str:
-    """A text as OpenAI's tokenizer cleans it.
+    """Clean a text as OpenAI's tokenizer does.
 
     >>> clean_text("A  cat &amp;amp; a DOG ")
     'a cat & a dog'
@@ -62,7 +62,7 @@ _WORD = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d|[a-z]+|[0-9]|[^\sa-z0-9]+")
 
 @dataclass(frozen=True, eq=False)
 class SubwordTokenizer:
-    """A ``tokenizers.Tokenizer`` with the special token ids around a text; ``start`` is −1 where there is none."""
+    """A ``tokenizers.Tokenizer`` with the special token ids around a text; ``start`` is −1 if there is none."""
 
     backend: Any
     limit: int
@@ -81,7 +81,7 @@ class SubwordTokenizer:
     """Token ids of the words met so far."""
 
     def __call__(self, texts: Sequence[str]) -> Tokens:
-        """Token ids of a batch, padded to its longest."""
+        """Tokenize a batch of texts, padded to the longest."""
         if self.canonical:
             texts = [canonicalize(text) for text in texts]
         rows = self._tokenize_words([clean_text(text) for text in texts]) if self.clean else self.rows(texts)
@@ -89,13 +89,13 @@ class SubwordTokenizer:
         return pad(rows, front, self.end, self.pad, self.limit, self.full)
 
     def rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, without start and end, whole."""
+        """Return the token ids of each text, without start and end, not truncated."""
         # The fast one came with version 0.20.
         encode = getattr(self.backend, "encode_batch_fast", self.backend.encode_batch)
         return [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
 
     def _tokenize_words(self, texts: Sequence[str]) -> list[list[int]]:
-        """CLIP's rows: every word is looked up once, and the library is asked only for new words and rare scripts."""
+        """Tokenize as CLIP: words are looked up in a cache; the library tokenizes new words and rare scripts."""
         plain = [text.isascii() and "<|" not in text for text in texts]
         pieces = [_WORD.findall(text) if simple else [] for text, simple in zip(texts, plain, strict=True)]
         if len(self.word_ids) > MOST_WORDS:
@@ -110,18 +110,18 @@ class SubwordTokenizer:
 
     @cached_property
     def text(self) -> str:
-        """The tokenizer as text, for fingerprints."""
+        """Tokenizer as text, for fingerprints."""
         frame = [self.limit, self.start, self.end, self.clean, self.full, *(["canonical"] if self.canonical else [])]
         return f"{digest(self._content())} {frame}"
 
     def _content(self) -> bytes:
-        """Return the vocabulary and rules, however the file was laid out."""
+        """Return the vocabulary and rules in a form that does not depend on the layout of the file."""
         stored = json.loads(self.backend.to_str())
         parts = {key: stored.get(key) for key in ("model", "normalizer", "pre_tokenizer")}
         return json.dumps(parts, sort_keys=True).encode()
 
     def save(self, folder: Path) -> None:
-        """Write the files from which :func:`read_tokenizer` and ``transformers`` read it again."""
+        """Write the files that :func:`read_tokenizer` and ``transformers`` read."""
         stored = require("tokenizers", "clip").Tokenizer.from_str(self.backend.to_str())
         stored.enable_truncation(self.limit)
         stored.enable_padding(pad_id=self.pad, pad_token=stored.id_to_token(self.pad))
@@ -138,10 +138,10 @@ class SubwordTokenizer:
 
 @dataclass(frozen=True, eq=False)
 class SentencePieceTokenizer(SubwordTokenizer):
-    """The tokenizer of a SigLIP 1 folder that has only ``spiece.model``: ``transformers``' own, which canonicalizes."""
+    """Tokenizer of a SigLIP 1 folder that has only ``spiece.model``: ``transformers``' own, which canonicalizes."""
 
     def rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, without start and end, whole."""
+        """Return the token ids of each text, without start and end, not truncated."""
         with quiet():  # it warns about texts over the limit, which are truncated here
             rows: list[list[int]] = self.backend(list(texts), add_special_tokens=False)["input_ids"] if texts else []
         return rows
@@ -155,7 +155,7 @@ class SentencePieceTokenizer(SubwordTokenizer):
 
 
 def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, limit: int, full: bool = False) -> Tokens:
-    """Rows of token ids between start and end, truncated before the end token, in one padded array.
+    """Frame rows of token ids with start and end, truncate them before the end token, and pad them to one array.
 
     >>> pad([[5], [6, 7, 8]], [1], 2, 0, limit=4)
     Tokens(ids=array([[1, 5, 2, 0], [1, 6, 7, 2]]), lengths=array([3, 5]))
@@ -201,7 +201,7 @@ def read_tokenizer(folder: Path, limit: int, own_limit: bool = False) -> Subword
 
 
 def _as_siglip(tokenizer: SubwordTokenizer) -> SubwordTokenizer:
-    """Add what ``transformers``' classes for SigLIP do in code, and so not every ``tokenizer.json`` says.
+    """Add the normalization that ``transformers``' SigLIP classes do in code and some ``tokenizer.json`` omit.
 
     That of SigLIP 2 puts lower-casing before the normalizer. That of SigLIP 1 canonicalizes.
     """
@@ -236,7 +236,7 @@ def _from_spiece(folder: Path, limit: int, settings: dict[str, Any]) -> Sentence
 
 
 def from_backend(backend: Any, limit: int, settings: dict[str, Any], where: str) -> SubwordTokenizer:
-    """A tokenizer of the library; its start and end tokens are read off an empty text, else from ``settings``."""
+    """Wrap a tokenizer of the library; start and end tokens are inferred from an empty text, else from ``settings``."""
     padding = (backend.padding or {}).get("pad_id")
     backend.no_truncation()
     backend.no_padding()
@@ -267,7 +267,7 @@ def _read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _get_token(entry: Any) -> str:
-    """A special token, which is written as a string or as an object."""
+    """Return a special token, which is written as a string or as an object."""
     return str(entry.get("content", "")) if isinstance(entry, dict) else str(entry or "")
 
 
@@ -279,7 +279,7 @@ PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 
 def find_clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
-    """CLIP's tokenizer: from files beside a checkpoint, else from the user's folder, else from the hub."""
+    """Find CLIP's tokenizer: in the folder of a checkpoint, else in the user's folder, else on the hub."""
     for folder in (beside, get_weights_folder()):
         if (folder / "tokenizer.json").is_file() or (folder / "merges.txt").is_file():
             return read_tokenizer(folder, limit)
@@ -301,7 +301,7 @@ def find_clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
 
 
 def from_list(path: Path) -> Any:
-    """The tokenizer of OpenAI's list of merges, plain or gzipped."""
+    """Build the tokenizer of OpenAI's list of merges, plain or gzipped."""
     try:
         content = read_regular(path)
         lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8").split("\n")
@@ -316,7 +316,7 @@ def from_list(path: Path) -> Any:
 
 
 def from_files(vocabulary: Path, merges: Path) -> Any:
-    """The tokenizer of ``vocab.json`` and ``merges.txt``."""
+    """Build the tokenizer of ``vocab.json`` and ``merges.txt``."""
     try:
         ids = load_json(vocabulary)
         lines = read_regular(merges).decode().split("\n")
@@ -361,15 +361,15 @@ def _build_byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]])
 
 
 def _list_byte_letters() -> list[str]:
-    """A printable character for every byte, in the order of OpenAI's vocabulary: printable bytes first."""
+    """Return a printable character for every byte, in the order of OpenAI's vocabulary: printable bytes first."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     return [chr(byte) for byte in printable] + [chr(256 + extra) for extra in range(256 - len(printable))]
 
 
 def read_wordpiece(folder: Path, limit: int, lower: bool = False) -> SubwordTokenizer:
-    """The tokenizer of a BERT: words are split at punctuation, then into pieces.
+    """Read the tokenizer of a BERT: words are split at punctuation, then into pieces.
 
-    Case and accents stay, unless the model has ``lower`` case alone and the folder has no ``tokenizer.json``.
+    Case and accents are kept, unless ``lower`` is set and the folder has no ``tokenizer.json``.
     """
     if (folder / "tokenizer.json").is_file():
         return read_tokenizer(folder, limit)

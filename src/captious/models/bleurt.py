@@ -1,4 +1,4 @@
-"""BLEURT checkpoints: a score of a reference and a candidate that are read together, by classes of ``transformers``.
+"""BLEURT checkpoints, which score a reference and a candidate jointly, in classes of ``transformers``.
 
 The checkpoints are those of the PyTorch port. BLEURT-20 and what was distilled from it have RemBERT's shape and
 SentencePiece; the older ones are BERTs with lower-cased WordPiece. The port's own classes are not needed: with its
@@ -57,7 +57,7 @@ _ONE_AT_A_TIME = threading.RLock()
 
 @dataclass(frozen=True, eq=False)
 class BleurtModel:
-    """A checkpoint with its tokenizer. Made by :func:`load_bleurt`."""
+    """BLEURT model with its tokenizer, made by :func:`load_bleurt`."""
 
     name: str
     fingerprint: str
@@ -72,7 +72,7 @@ class BleurtModel:
     module: Any = field(repr=False)
 
     def logits(self, pairs: Sequence[tuple[Ids, Ids]]) -> Features:
-        """The score of each pair of token ids, reference first: pairs × 1."""
+        """Return the score of each pair of token ids, reference first: pairs × 1."""
         torch = require("torch", "clip")
         cut = [truncate_pair(*pair, self.limit - SPECIAL) for pair in pairs]
         width = max(len(one) + len(two) for one, two in cut) + SPECIAL
@@ -94,7 +94,7 @@ class BleurtModel:
 
 
 def truncate_pair(reference: Ids, candidate: Ids, budget: int) -> tuple[Ids, Ids]:
-    """Both texts within a number of tokens: the longer one loses its last token, on ties the candidate, until they fit.
+    """Truncate both texts to ``budget`` tokens: the longer one loses its last token, on ties the candidate.
 
     >>> truncate_pair([1, 2, 3, 4], [5, 6, 7, 8], 5)
     ([1, 2, 3], [5, 6])
@@ -108,9 +108,9 @@ def truncate_pair(reference: Ids, candidate: Ids, budget: int) -> tuple[Ids, Ids
 
 
 def score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
-    """The score of each pair of reference and candidate, NaN where it is not finite, and its tokens before truncation.
+    """Return the score of each (reference, candidate), NaN if it is not finite, and its tokens before truncation.
 
-    A distinct pair is scored once; the store has its score from then on.
+    Equal pairs are scored once; scores are cached.
     """
     with _ONE_AT_A_TIME:
         return _score_pairs(model, pairs)
@@ -137,7 +137,7 @@ def _score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[
 
 
 def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
-    """Scores in batches of pairs of like length: which pairs, their scores, their tokens."""
+    """Score batches of pairs of similar length; yield the indices of the pairs, their scores and token counts."""
     runtime = get_runtime()
     texts, index = find_distinct([text for pair in pairs for text in pair])
     ids = model.pieces(texts)
@@ -157,7 +157,7 @@ def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iter
 
 
 def load_bleurt(weights: str, activation: str = "gelu", limit: int | None = None) -> BleurtModel:
-    """The checkpoint of a folder or hub id, in the runtime in force.
+    """Load the checkpoint of a folder or hub id with the current runtime.
 
     ``limit`` is the number of tokens that a pair may have; without one the checkpoint says it.
     """
@@ -190,7 +190,7 @@ def _load(folder: Path, weights: str, activation: str, limit: int | None, runtim
 
 
 def _build_module(folder: Path, config: Mapping[str, Any], activation: str) -> tuple[Any, dict[str, Any]]:
-    """The model with the weights of a folder, and its shape."""
+    """Build the model with the weights of a folder; return it with its shape."""
     torch, library = require("torch", "clip"), require("transformers", "clip")
     shape = {key: type(value)(config.get(key, value)) for key, value in SHAPE.items()}
     embedding = config.get("embedding_size") or config.get("input_embedding_size")
@@ -217,7 +217,7 @@ def _build_module(folder: Path, config: Mapping[str, Any], activation: str) -> t
 
 
 def rename_tensors(state: Mapping[str, torch.Tensor], model: str) -> dict[str, torch.Tensor]:
-    """The tensors of the port under the names of ``transformers``; ``model`` is ``bert`` or ``rembert``."""
+    """Rename the tensors of the port to the names of ``transformers``; ``model`` is ``bert`` or ``rembert``."""
     names = {
         key: re.sub(r"^bleurt\.", f"{model}.", key).replace("embedding_projection", "embedding_hidden_mapping_in")
         for key in state
@@ -227,7 +227,9 @@ def rename_tensors(state: Mapping[str, torch.Tensor], model: str) -> dict[str, t
 
 
 def _find_limit(folder: Path, name: str, most: int) -> int:
-    """Tokens of a pair in training: as the original's settings say, the name (bleurt-base-128), or the tokenizer's."""
+    """Find the token limit of a pair in the original's settings, the name (bleurt-base-128), or the tokenizer's
+    settings.
+    """
     number = re.search(r"-(128|512)$", name)
     limits = (
         _read_number(folder / "bleurt_config.json", "max_seq_length"),
@@ -242,7 +244,7 @@ def _read_number(path: Path, key: str) -> int:
 
 
 def _load_tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
-    """Pieces of texts, the ids of [CLS] and [SEP], and what stands for the vocabulary in fingerprints."""
+    """Return a function from texts to pieces, the ids of [CLS] and [SEP], and the vocabulary for fingerprints."""
     models = sorted(folder.glob("*.model"))
     if not models:
         if not any((folder / name).is_file() for name in ("vocab.txt", "tokenizer.json")):

@@ -1,4 +1,4 @@
-"""Image files to pixels, by the threads that ask or by processes of their own.
+"""Decoding of image files to pixels, in threads or in worker processes.
 
 Large runs decode in processes, because Pillow holds Python's global lock during part of the decoding. Starting them
 takes a moment, so a worker that encodes shard after shard keeps them between calls (`DECODERS`).
@@ -40,15 +40,15 @@ Keep = Callable[[Pixels], Pixels]
 
 
 def accept_all(key: bytes) -> bool:
-    """Every image is wanted."""
+    """Return True: every image is decoded."""
     return True
 
 
 class Preparation(Protocol):
-    """What a decoding process needs to know of an encoder."""
+    """Interface of an image preparation that runs in a decoding process."""
 
     def prepare(self, picture: Image) -> Pixels | WholeImage:
-        """What is sent back of an opened image."""
+        """Return what is sent back of an opened image."""
 
 
 class WholeImage(NamedTuple):
@@ -63,7 +63,7 @@ class WholeImage(NamedTuple):
 
 
 class DecodedImage(NamedTuple):
-    """A file after reading: the key of its content, and its pixels unless they were not wanted or it has none."""
+    """A file after reading: the key of its content, and its pixels if they were wanted and could be decoded."""
 
     key: bytes | None
     pixels: Pixels | WholeImage | bytes | None
@@ -73,7 +73,7 @@ class DecodedImage(NamedTuple):
 
 
 class ReadFile(NamedTuple):
-    """The content of an image file, and its key; without both, the fault says why."""
+    """Content of an image file and its key; if it cannot be read, both are missing and ``fault`` says why."""
 
     source: ImageSource
     content: bytes
@@ -130,7 +130,7 @@ class DecodingProcess:
             raise
 
     def has_started(self) -> bool:
-        """Whether the process can decode at once; starting it takes a moment.
+        """Return True if the process can decode at once; starting it takes a moment.
 
         After a crash this is always true, so that no file that may crash a process is decoded elsewhere meanwhile.
         """
@@ -141,7 +141,7 @@ class DecodingProcess:
         return bool(waiting.poll(0))
 
     def __call__(self, paths: Sequence[ImageSource], wanted: Wanted, keep: Keep = np.copy) -> list[DecodedImage]:
-        """Decode as :func:`decode` does; an image that crashes the process costs that image alone.
+        """Decode as :func:`decode` does; an image that crashes the process costs only that image.
 
         ``keep`` copies the pixels of whole images out of the shared memory.
         """
@@ -165,7 +165,7 @@ class DecodingProcess:
     def _decode_each(
         self, paths: Sequence[ImageSource], keys: Sequence[bytes | None], asks: Sequence[Wanted], keep: Keep
     ) -> list[DecodedImage]:
-        """Go on after a crash with a new process: a single image is given up, of several each is tried alone."""
+        """Continue after a crash with a new process: give a single image up, try several one by one."""
         self.child.close()
         self.child, self.crashed, self._greeted = self._start_child(), True, False
         if len(paths) == 1:
@@ -173,7 +173,7 @@ class DecodingProcess:
         return [self([path], ask, keep)[0] for path, ask in zip(paths, asks, strict=True)]
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process and release the shared memory."""
         self.child.close()
         self.shared.close()
 
@@ -192,7 +192,7 @@ _ELSEWHERE = np.empty(0, np.uint8)
 
 
 class SharedMemory:
-    """Memory for pixels that two processes see, where the system has such memory without a name in a file system."""
+    """Anonymous memory for pixels that two processes share, if the system supports it."""
 
     def __init__(self, descriptors: Sequence[int] | None = None) -> None:
         self.descriptors = list(_open_memory() if descriptors is None else descriptors)
@@ -200,7 +200,7 @@ class SharedMemory:
         self._bytes = np.frombuffer(views[0], np.uint8) if views else np.empty(0, np.uint8)
 
     def move_in(self, images: Sequence[DecodedImage]) -> list[DecodedImage]:
-        """The same images; the pixels of whole ones are in this memory, as many as it holds."""
+        """Move the pixels of whole images into this memory, as many as fit; return the images."""
         moved, used = list(images), 0
         for index, image in enumerate(images):
             if isinstance(image.pixels, WholeImage) and used + image.pixels.block.nbytes <= self._bytes.nbytes:
@@ -210,7 +210,7 @@ class SharedMemory:
         return moved
 
     def copy_out(self, images: Sequence[DecodedImage], keep: Keep) -> list[DecodedImage]:
-        """The same images with copies of the pixels of whole ones; of those that are in this memory, one for all."""
+        """Copy the pixels of whole images out; those in this memory share one copy."""
         whole = [image.pixels for image in images if isinstance(image.pixels, WholeImage)]
         used = max((one.start + 3 * one.width * one.height for one in whole if one.block.size == 0), default=0)
         block = keep(self._bytes[:used]) if used else _ELSEWHERE
@@ -224,14 +224,14 @@ class SharedMemory:
         ]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         for descriptor in self.descriptors:
             os.close(descriptor)
         self.descriptors, self._bytes = [], _ELSEWHERE
 
 
 def _open_memory() -> list[int]:
-    """The descriptor of new memory that takes room only where it is written; none where the system refuses."""
+    """Create sparse shared memory and return its descriptor; return an empty list if the system refuses."""
     with suppress(AttributeError, OSError):
         descriptor = os.memfd_create("captious")
         os.ftruncate(descriptor, SHARED_BYTES)
@@ -240,7 +240,7 @@ def _open_memory() -> list[int]:
 
 
 def serve(parent: Pipes) -> None:
-    """What the process does, until its parent closes the pipe."""
+    """Decode files for the parent process until it closes the pipe."""
     preparation, upright, keep_jpeg, descriptors = parent.receive()
     memory = SharedMemory(descriptors)
     parent.send(True)
@@ -258,32 +258,33 @@ def serve(parent: Pipes) -> None:
 
 
 class DecoderPool:
-    """Decoding processes that wait between calls, where they are kept; otherwise each call starts and ends its own."""
+    """Decoding processes that are reused between calls if `keep` was called; otherwise each call starts its own."""
 
     def __init__(self) -> None:
         self.keeps = False
         self.idle: list[DecodingProcess] = []
 
     def keep(self) -> None:
-        """Keep processes from call to call from now on."""
+        """Keep processes between calls from now on."""
         self.keeps = True
 
     def take(self, number: int, *setup: Any) -> list[DecodingProcess]:
-        """So many processes of this setup: idle ones first, the rest started; idle ones of another setup end."""
+        """Return ``number`` processes of this setup: idle ones first, then new ones; close idle ones of another setup.
+        """
         idle, self.idle = self.idle, []
         fitting = [process for process in idle if process.setup == setup][:number]
         _close([process for process in idle if process not in fitting])
         return fitting + [DecodingProcess(*setup) for _ in range(number - len(fitting))]
 
     def give_back(self, processes: list[DecodingProcess]) -> None:
-        """Keep the processes of a call that is over, or end them."""
+        """Keep the processes of a finished call, or close them."""
         if self.keeps:
             self.idle += processes
         else:
             _close(processes)
 
     def close(self) -> None:
-        """End all idle processes, and keep none any more."""
+        """Close all idle processes, and keep none any more."""
         self.keeps = False
         idle, self.idle = self.idle, []
         _close(idle)
@@ -311,9 +312,9 @@ def open_decoder(
     keep_jpeg: bool = False,
     keep: Keep = np.copy,
 ) -> Iterator[Decoder]:
-    """How threads decode files: each through a process of its own where there are many of both, else by themselves.
+    """Open a decoder for threads: a process per thread for many files and threads, else in the thread itself.
 
-    Until the processes have started, threads decode by themselves too; a file that crashes them then ends the run.
+    Until the processes have started, threads decode by themselves too; a file that crashes the decoder then ends the run.
     ``preparation`` replaces that of the encoder. ``keep`` copies the pixels of whole images to where the encoder wants
     them.
     """

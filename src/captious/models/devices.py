@@ -1,4 +1,4 @@
-"""The device and the precision that a model runs with, and the digest of its weights."""
+"""Device and precision of a model, and the digest of its weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device of a runtime: ``auto`` takes a GPU where there is one.
+    """Return the torch device of a name: ``auto`` takes a GPU if there is one.
 
     >>> resolve_device("cpu")
     device(type='cpu')
@@ -41,7 +41,7 @@ def resolve_device(name: str) -> torch.device:
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:
-    """The precision of a runtime: ``auto`` is fp32 on a CPU and fp16 on a GPU."""
+    """Return the precision of a runtime: ``auto`` is fp32 on a CPU and fp16 on a GPU."""
     if precision == "auto":
         return "fp32" if device.type == "cpu" else "fp16"
     if precision not in ("fp32", "bf16", "fp16"):
@@ -50,14 +50,14 @@ def resolve_precision(device: torch.device, precision: str) -> str:
 
 
 def get_torch_dtype(precision: str) -> Any:
-    """The torch type of a precision."""
+    """Return the torch type of a precision."""
     torch = require("torch", "clip")
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
 @contextmanager
 def use_tf32() -> Iterator[None]:
-    """Multiply in TF32 on a GPU: three decimal digits of each factor, sums in float32; elsewhere it changes nothing."""
+    """Multiply in TF32 on a GPU inside the block: factors with three decimal digits, sums in float32."""
     matmul = require("torch", "clip").backends.cuda.matmul
     before = matmul.allow_tf32
     matmul.allow_tf32 = True
@@ -69,7 +69,7 @@ def use_tf32() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars and no advice from ``transformers`` inside the block."""
+    """Switch off progress bars and warnings of ``transformers`` inside the block."""
     logging = require("transformers", "clip").utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -83,7 +83,7 @@ def quiet() -> Iterator[None]:
 
 
 def hash_weights(module: Any, dtypes: bool = False) -> bytes:
-    """A digest of every tensor, in the order of their names; ``dtypes`` tells types apart, for models of any type."""
+    """Hash every tensor in the order of names; ``dtypes`` includes their types, for models of any type."""
     torch = require("torch", "clip")
     state = hashlib.blake2b(digest_size=16)
     for key, tensor in sorted(module.state_dict().items()):

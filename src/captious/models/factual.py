@@ -1,4 +1,4 @@
-"""Scene graphs that a language model writes: FACTUAL, a T5 of ``transformers`` tuned to turn a sentence into tuples."""
+"""FACTUAL, a T5 of ``transformers`` that turns a sentence into the tuples of a scene graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOADED: ModelRegistry[Factual] = ModelRegistry(limit=1)
 
 @dataclass(frozen=True, eq=False)
 class Factual:
-    """A parser with its tokenizer. Made by :func:`load_factual`."""
+    """Scene-graph parser with its tokenizer, made by :func:`load_factual`."""
 
     name: str
     fingerprint: str
@@ -33,7 +33,7 @@ class Factual:
     tokenizer: Any = field(repr=False)
 
     def facts(self, sentences: Sequence[str]) -> list[tuple[Fact, ...]]:
-        """The tuples of each sentence."""
+        """Parse each sentence into its tuples."""
         progress = get_runtime().progress
         graphs: list[tuple[Fact, ...]] = []
         for start in range(0, len(sentences), BATCH):
@@ -57,9 +57,9 @@ class Factual:
 
 
 def read_graph(text: str) -> tuple[Fact, ...]:
-    """The tuples of a written graph, each once and sorted; one that is cut off or malformed is left out.
+    """Parse a written graph into sorted distinct tuples; truncated or malformed tuples are dropped.
 
-    Where there is no other, its first part is an object. A quantity, which is a number, is no tuple.
+    If there is no complete tuple, its first part becomes an object. A quantity, which is a number, is no tuple.
 
     >>> read_graph("( dog , is , brown ) , ( dog , run in , park ) , ( dog , is , 2 ) , ( tree , is")
     (('dog',), ('dog', 'brown'), ('dog', 'run in', 'park'), ('park',))
@@ -84,7 +84,7 @@ def _split_parts(text: str) -> list[str]:
 
 
 def is_factual(parser: str) -> bool:
-    """Whether a parser is a model of ``transformers``: a folder with its configuration, or a hub id.
+    """Return True if a parser is a model of ``transformers``: a folder with its configuration, or a hub id.
 
     >>> is_factual(PUBLISHED), is_factual("en_core_web_sm")
     (True, False)
@@ -96,7 +96,7 @@ def is_factual(parser: str) -> bool:
 
 
 def load_factual(weights: str) -> Factual:
-    """The parser of a folder or hub id, on the device of the runtime."""
+    """Load the parser of a folder or hub id on the device of the runtime."""
     runtime = get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)

@@ -1,4 +1,4 @@
-"""FENSE's detector of fluency errors: a BERT that says how likely a caption is to be broken English.
+"""FENSE's detector of fluency errors: a BERT that predicts the probability that a caption is broken English.
 
 A checkpoint of the authors is one file: the type of the model, the number of classes, and the tensors. The class that
 counts is the last one, *error*; the five before it say which kind of error was made in training.
@@ -37,7 +37,7 @@ _LOADED: ModelRegistry[FluencyDetector] = ModelRegistry(limit=1)
 
 @dataclass(frozen=True, eq=False)
 class FluencyDetector:
-    """A checkpoint with its tokenizer. Made by :func:`load_detector`."""
+    """Fluency-error classifier with its tokenizer, made by :func:`load_detector`."""
 
     name: str
     fingerprint: str
@@ -49,7 +49,7 @@ class FluencyDetector:
         return f"{self.name}#{self.fingerprint}"
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
-        """The probability that each text has a fluency error; a distinct text is read once."""
+        """Return the probability that each text has a fluency error; equal texts are scored once."""
         different, index = find_distinct(list(map(strip_punctuation, texts)))
         tokens = self.tokenizer(different)
         lengths = np.minimum(tokens.lengths, LIMIT)
@@ -81,7 +81,7 @@ class FluencyDetector:
 
 
 def strip_punctuation(text: str) -> str:
-    """A text as the detector reads it: in lower case, and nothing but words and white space.
+    """Return a text as the detector reads it: lower case, only words and white space.
 
     >>> strip_punctuation("A dog's bark, twice.")
     'a dogs bark twice'
@@ -90,7 +90,7 @@ def strip_punctuation(text: str) -> str:
 
 
 def load_detector(weights: str) -> FluencyDetector:
-    """The detector of a folder, a checkpoint file in one, or a hub id, in the runtime in force."""
+    """Load the detector of a folder, a checkpoint file or a hub id, with the current runtime."""
     for library in ("torch", "transformers"):
         require(library, "clip")
     runtime = get_runtime()
@@ -113,7 +113,7 @@ def _load(path: Path, weights: str, runtime: Runtime) -> FluencyDetector:
 
 
 def _find_checkpoint(folder: Path) -> Path:
-    """The one checkpoint of a folder."""
+    """Return the only checkpoint file of a folder."""
     files = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
     if len(files) != 1:
         found = ", ".join(path.name for path in files) or "none"
@@ -122,7 +122,7 @@ def _find_checkpoint(folder: Path) -> Path:
 
 
 def _read_tensors(file: Path) -> tuple[dict[str, Any], int]:
-    """The tensors of a checkpoint and its number of classes."""
+    """Read the tensors of a checkpoint and its number of classes."""
     stored: Mapping[str, Any] = read_state(file)
     tensors = stored.get("state_dict", stored)
     state = {key: one for key, one in tensors.items() if not key.endswith("embeddings.position_ids")}
@@ -136,7 +136,7 @@ def _read_tensors(file: Path) -> tuple[dict[str, Any], int]:
 
 
 def _build_module(state: Mapping[str, Any], classes: int, folder: Path, file: Path) -> Any:
-    """The BERT and the linear map on its first state, with these tensors, whose shapes say the sizes."""
+    """Build the BERT and the linear classifier on its first state; sizes are inferred from the tensors."""
     torch, library = require("torch", "clip"), require("transformers", "clip")
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     vocabulary, width = state["encoder.embeddings.word_embeddings.weight"].shape

@@ -1,4 +1,4 @@
-"""A small cross-attention of a caption's tokens over an image's patches, on the hidden states of a frozen encoder.
+"""Small cross-attention of a caption's tokens over an image's patches, on hidden states of a frozen encoder.
 
 The logit is a straight line through the encoder's own cosine plus a residual that starts at zero, so that before any
 training captions are ranked exactly as the encoder ranks them.
@@ -35,7 +35,7 @@ functional = torch.nn.functional
 
 @dataclass(frozen=True)
 class FusionConfig:
-    """Sizes of a fusion; the first five are the encoder's."""
+    """Sizes of a fusion; the first five are those of the encoder."""
 
     patches: int
     image_width: int
@@ -66,7 +66,7 @@ class Attention(torch.nn.Module):
     def forward(
         self, states: torch.Tensor, over: torch.Tensor | None, mask: torch.Tensor | None, queries: int | None = None
     ) -> torch.Tensor:
-        """States after attention; ``over`` is normalized already, None is self-attention.
+        """Return the states after attention; ``over`` is normalized already, None is self-attention.
 
         Only the first ``queries`` states are queries, and only these are returned.
         """
@@ -97,7 +97,7 @@ class Layer(torch.nn.Module):
     def forward(
         self, texts: torch.Tensor, mask: torch.Tensor, image: torch.Tensor, queries: int | None = None
     ) -> torch.Tensor:
-        """Texts are b × k × tokens × width: the k captions of an image share its keys and values."""
+        """Return the states of texts, b × k × tokens × width: the k captions of an image share its keys and values."""
         number, captions = texts.shape[:2]
         states = self.tokens(texts.flatten(0, 1), None, mask, queries)
         states = self.patches(states.unflatten(0, (number, captions)).flatten(1, 2), image, None)
@@ -107,7 +107,7 @@ class Layer(torch.nn.Module):
 
 
 class FusionModule(torch.nn.Module):
-    """See the module's text."""
+    """Fusion network: token states attend to patch states; a residual is added to the scaled cosine."""
 
     def __init__(self, shape: FusionConfig) -> None:
         super().__init__()
@@ -140,7 +140,9 @@ class FusionModule(torch.nn.Module):
         inside: torch.Tensor,
         text: torch.Tensor,
     ) -> torch.Tensor:
-        """Logits, b × k, of patch states b × p × w and token states b × k × t × w with the encoder's unit vectors."""
+        """Return logits, b × k, of patch states b × p × w and token states b × k × t × w with the encoder's unit
+        vectors.
+        """
         image_states = self.image_in(self.image_norm(patches.float())) + self.image_position_embedding
         text_states = self.text_in(self.text_norm(tokens.float())) + self.text_position_embedding[: tokens.shape[2]]
         first = self.pool.expand(*text_states.shape[:2], 1, -1).to(text_states.dtype)
@@ -158,7 +160,8 @@ class FusionModule(torch.nn.Module):
         return logits
 
     def calibrate(self, cosines: torch.Tensor) -> None:
-        """Put the line so that these cosines give logits of mean 0 and deviation 1.5: sigmoids that differ visibly."""
+        """Set slope and shift so that these cosines give logits of mean 0 and deviation 1.5: sigmoids differ visibly.
+        """
         with torch.no_grad():
             self.slope.copy_(1.5 / cosines.std().clamp(min=1e-3))
             self.shift.copy_(-self.slope * cosines.mean())
@@ -170,7 +173,7 @@ ROOM = 0.4
 
 @dataclass(frozen=True, eq=False)
 class ImageBatches:
-    """Images as states, on the device where they fit."""
+    """Hidden states of images, on the device if they fit."""
 
     states: ImageStates
     device: Any
@@ -180,20 +183,20 @@ class ImageBatches:
 
     @classmethod
     def of(cls, states: ImageStates, device: Any) -> ImageBatches:
-        """Move what fits to the device."""
+        """Move the states to the device if they fit."""
         on_device = _to_device(states.rows, device) if states.rows is not None else None
         return cls(states, device, on_device, torch.from_numpy(np.ascontiguousarray(states.vectors.rows)).to(device))
 
     @property
     def faults(self) -> dict[int, str]:
-        """Why an image has no states."""
+        """Reasons by image why it has no states."""
         return self.states.faults
 
     def __len__(self) -> int:
         return len(self.states)
 
     def take(self, rows: Ints) -> tuple[Any, Any]:
-        """Patch states and vectors."""
+        """Return patch states and vectors of a batch."""
         vectors = self.vectors[torch.from_numpy(self.states.vectors.index[rows]).to(self.device)]
         if self.on_device is None:
             return torch.from_numpy(self.states.take(rows)).to(self.device), vectors
@@ -203,7 +206,7 @@ class ImageBatches:
 
 @dataclass(frozen=True, eq=False)
 class TextBatches:
-    """Captions as states, on the device where they fit."""
+    """Hidden states of captions, on the device if they fit."""
 
     states: TextStates
     device: Any
@@ -212,16 +215,16 @@ class TextBatches:
 
     @classmethod
     def of(cls, states: TextStates, device: Any) -> TextBatches:
-        """Move what fits to the device."""
+        """Move the states to the device if they fit."""
         return cls(states, device, _to_device(states.flat, device), torch.from_numpy(states.vectors).to(device))
 
     @property
     def lengths(self) -> Ints:
-        """Tokens before cutting."""
+        """Number of tokens before truncation."""
         return self.states.lengths
 
     def take(self, rows: Ints) -> tuple[Any, Any, Any]:
-        """Token states, which of them are there, and vectors."""
+        """Return token states, their mask, and vectors of a batch."""
         chosen = self.states.index[rows]
         indices, inside = pad_ragged(self.states.starts, self.states.counts, chosen)
         states = self.on_device[torch.from_numpy(indices).to(self.on_device.device)].to(self.device)
@@ -230,7 +233,7 @@ class TextBatches:
 
 
 def _to_device(states: Any, device: Any) -> Any:
-    """States as a tensor: on a GPU where they leave it enough room, else in memory."""
+    """Convert states to a tensor: on a GPU if enough memory remains free, else in host memory."""
     tensor = torch.from_numpy(states)
     if device.type == "cuda" and states.nbytes < ROOM * torch.cuda.mem_get_info(device)[0]:
         return tensor.to(device)
@@ -241,7 +244,7 @@ WEIGHTS = "model.safetensors"
 
 
 class Fusion(Backbone):
-    """The default backbone: a small trained fusion over the hidden states of a frozen encoder; see ``Backbone``."""
+    """Default backbone: a small trained fusion over the hidden states of a frozen encoder; see ``Backbone``."""
 
     name = "fusion"
 
@@ -255,52 +258,52 @@ class Fusion(Backbone):
 
     @property
     def scale(self) -> torch.Tensor:
-        """The slope on the cosine."""
+        """Slope on the cosine."""
         slope: torch.Tensor = self.module.slope
         return slope
 
     @property
     def reads(self) -> str:
-        """The encoder, and what is put before captions."""
+        """Fingerprint of the encoder, and the prefix of captions."""
         return f"{self.encoder.fingerprint} {self.prefix}"
 
     def pictures(self, paths: Sequence[ImageSource]) -> ImageBatches:
-        """Lay images out."""
+        """Prepare images for `logits`."""
         return ImageBatches.of(get_image_states(self.encoder, paths), self.device)
 
     def texts(self, texts: Sequence[str], keep: bool = True) -> TextBatches:
-        """Lay captions out."""
+        """Prepare captions for `logits`."""
         return TextBatches.of(get_text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
 
     @property
     def frozen_encoder(self) -> TorchEncoder:
-        """The encoder whose states are fused."""
+        """Encoder whose states are fused."""
         return self.encoder
 
     def count_tokens(self, texts: Sequence[str]) -> Ints:
-        """Tokens of each caption before truncation; nothing is encoded."""
+        """Count the tokens of each caption before truncation; nothing is encoded."""
         return count_tokens(self.encoder, [self.prefix + text for text in texts])
 
     def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
-        """Logits of each image with each of its captions."""
+        """Return the logits of each image with each of its captions."""
         logits: torch.Tensor = self.module(*pictures, *texts)
         return logits
 
     def record(self) -> dict[str, Any]:
-        """What the marker says of it."""
+        """Return the fields of the marker file."""
         encoder = self.encoder
         identity = {"name": encoder.name, "fingerprint": encoder.fingerprint, "precision": encoder.precision}
         shape = asdict(self.module.shape)
         return {"encoder": {"weights": self.weights, **identity}, "prefix": self.prefix, "shape": shape}
 
     def save(self, folder: str | Path) -> None:
-        """The fusion alone; the encoder is named in the marker, or stands beside it in ``encoder/``."""
+        """Write the fusion only; the encoder is named in the marker, or saved next to it in ``encoder/``."""
         save_state(Path(folder) / WEIGHTS, self.module.state_dict())
         mark(folder, self, self.record())
 
 
 def make_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> Fusion:
-    """An untrained fusion over the encoder of these weights; equal seeds give equal weights."""
+    """Make an untrained fusion over the encoder of these weights; equal seeds give equal weights."""
     encoder = load_frozen_encoder(weights)
     shape = FusionConfig(*_get_shape(encoder))
     with torch.random.fork_rng(devices=[]):
@@ -310,7 +313,7 @@ def make_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> 
 
 
 def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
-    """The fusion of a folder, with its encoder."""
+    """Load the fusion of a folder, with its encoder."""
     saved = record["encoder"]
     homes = (folder, folder.resolve().parent) if folder.resolve().name == "best" else (folder,)
     weights = next((str(home / "encoder") for home in homes if (home / "encoder").exists()), saved["weights"])
@@ -339,6 +342,6 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
 
 
 def _get_shape(encoder: TorchEncoder) -> tuple[int, int, int, int, int]:
-    """Rows of an image, widths of its and of a token's states, of the vectors, and the most tokens."""
+    """Return patches, width of patch states, width of token states, dimension of vectors, and the token limit."""
     inside = HiddenStates(encoder)
     return (*inside.image_shape, inside.text_width, encoder.dimension, encoder.limit)

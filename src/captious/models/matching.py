@@ -40,7 +40,7 @@ RANK = "rank.safetensors"
 
 
 def load_transformers_model(weights: str | Path, kind: str, model: str) -> tuple[Any, Path, set[str], Mapping[str, Any]]:
-    """A model by folder or hub id: itself, its folder, the keys its file lacks, and the tensors of the file.
+    """Load a model by folder or hub id; return it with its folder, the missing keys, and the tensors of the file.
 
     ``kind`` is the ``model_type`` it must be of, ``model`` its class in ``transformers``.
     """
@@ -54,20 +54,20 @@ def load_transformers_model(weights: str | Path, kind: str, model: str) -> tuple
 
 
 def copy_positive_row(head: Any, weight: Any, bias: Any) -> None:
-    """Start a rank head from the row of a two-way matching head that stands for a match."""
+    """Initialize a rank head from the row of a two-way matching head that means a match."""
     with torch.no_grad():
         head.weight.copy_(weight[1:])
         head.bias.copy_(bias[1:])
 
 
 def move_to_device(module: Any) -> Any:
-    """The model on the device of the runtime, for use."""
+    """Return the model in fp32 on the device of the runtime, in evaluation mode."""
     return module.float().to(resolve_device(get_runtime().device)).eval()
 
 
 @dataclass(frozen=True, eq=False)
 class PixelStore:
-    """Prepared images by index, in memory where all of them fit, else opened again for every batch."""
+    """Prepared images by index, in memory if all of them fit, else opened again for every batch."""
 
     paths: Sequence[ImageSource]
     prepare: Callable[[Image], Pixels]
@@ -78,7 +78,7 @@ class PixelStore:
 
     @classmethod
     def of(cls, paths: Sequence[ImageSource], prepare: Callable[[Image], Pixels]) -> PixelStore:
-        """Open all images once, to learn which cannot be used."""
+        """Open all images once, to find those that cannot be used."""
         runtime = get_runtime()
         store = cls(paths, prepare, runtime.upright)
         size, usable, keep = 0, 0, True
@@ -100,7 +100,7 @@ class PixelStore:
         return len(self.paths)
 
     def take(self, rows: Ints) -> list[Pixels]:
-        """Pixels of some images; an image that cannot be opened is an error."""
+        """Return the pixels of some images; raise UnreadableImage if one cannot be opened."""
         images = []
         for row in rows.tolist():
             image = self.pixels[row] if self.pixels else self.open(self.paths[row])
@@ -110,7 +110,7 @@ class PixelStore:
         return images
 
     def open(self, path: ImageSource) -> Pixels | str:
-        """A prepared image, or the reason why there is none."""
+        """Return a prepared image, or the reason why it cannot be used."""
         try:
             return self.prepare(open_image(path, self.upright))
         except UnreadableImage as error:
@@ -125,7 +125,7 @@ LONGER = 1333 / 800
 
 
 class _Matching(Backbone):
-    """What ViLT and BLIP share: they read token ids and pixels, and end in a rank head with one output."""
+    """Base class of ViLT and BLIP: they read token ids and pixels, and end in a rank head with one output."""
 
     tokenizer: SubwordTokenizer
     head: Any
@@ -141,19 +141,19 @@ class _Matching(Backbone):
         return norm
 
     def prepare(self, picture: Image) -> Pixels:
-        """Resize an image to what the model reads."""
+        """Resize an image to the size of the model."""
         raise NotImplementedError
 
     def pictures(self, paths: Sequence[ImageSource]) -> PixelStore:
-        """Lay out images."""
+        """Prepare images for `logits`."""
         return PixelStore.of(paths, self.prepare)
 
     def texts(self, texts: Sequence[str], keep: bool = True) -> TokenIds:
-        """Lay out captions."""
+        """Prepare captions for `logits`."""
         return TokenIds.of(self.tokenizer(texts), self.limit, self.device)
 
     def save(self, folder: str | Path) -> None:
-        """The model in the layout of ``transformers`` under ``model/``."""
+        """Write the model in the layout of ``transformers`` under ``model/``."""
         target = Path(folder) / "model"
         target.mkdir(parents=True, exist_ok=True)
         self.save_module(target)
@@ -181,7 +181,7 @@ class Vilt(_Matching):
         return f"{self.tokenizer.text} {self.side}"
 
     def prepare(self, picture: Image) -> Pixels:
-        """The shorter side to the model's, the longer in proportion, both cut to whole patches."""
+        """Resize the shorter side to the model's, the longer in proportion, both truncated to whole patches."""
         from PIL import Image
 
         width, height = picture.size
@@ -192,7 +192,7 @@ class Vilt(_Matching):
         return np.asarray(picture.convert("RGB").resize((size[0], size[1]), Image.Resampling.BICUBIC))
 
     def logits(self, pictures: list[Pixels], texts: tuple[Any, Any]) -> torch.Tensor:
-        """Patches of an image are embedded once and repeated for its captions."""
+        """Return the logits; patches of an image are embedded once and repeated for its captions."""
         ids, inside = texts
         count = ids.shape[1]
         patches, mask = self._embed_patches(pictures)
@@ -206,7 +206,7 @@ class Vilt(_Matching):
         return logits.float()
 
     def _embed_patches(self, pictures: list[Pixels]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Embedded patches with their positions, and which are there.
+        """Embed patches with their positions; also return the mask of patches that are no padding.
 
         The library does the same but shuffles the patches, so that sums differ in their last digits from call to call.
         """
@@ -235,7 +235,7 @@ class Vilt(_Matching):
 
 
 def load_vilt(weights: str | Path) -> Vilt:
-    """A ViLT for retrieval, or one with a matching head, whose positive row becomes the rank head."""
+    """Load a ViLT for retrieval, or one with a matching head, whose positive row becomes the rank head."""
     module, folder, missing, tensors = load_transformers_model(weights, "vilt", "ViltForImageAndTextRetrieval")
     if f"{ITM}.weight" in tensors and "rank_output.weight" in missing:
         copy_positive_row(module.rank_output, tensors[f"{ITM}.weight"], tensors[f"{ITM}.bias"])
@@ -254,7 +254,7 @@ CONTRAST = ("vision_proj", "text_proj", "itm_head")
 
 
 class Blip(_Matching):
-    """BLIP for retrieval with a ``rank`` head of one output besides; see ``Backbone``."""
+    """BLIP for retrieval with an additional ``rank`` head of one output; see ``Backbone``."""
 
     name = "blip"
 
@@ -270,11 +270,11 @@ class Blip(_Matching):
         return f"{self.tokenizer.text} {self.preparation.text}"
 
     def prepare(self, picture: Image) -> Pixels:
-        """Resize an image to what the model reads."""
+        """Resize an image to the size of the model."""
         return self.preparation.prepare(picture)
 
     def logits(self, pictures: list[Pixels], texts: tuple[Any, Any]) -> torch.Tensor:
-        """An image is encoded once for all its captions."""
+        """Return the logits; an image is encoded once for all its captions."""
         ids, inside = texts
         count = ids.shape[1]
         mean, std = (torch.tensor(three, device=self.device) for three in (self.preparation.mean, self.preparation.std))
@@ -300,7 +300,7 @@ class Blip(_Matching):
 
 
 def load_blip(weights: str | Path) -> Blip:
-    """A BLIP for retrieval; its rank head is its own where it was trained here, else the positive row for a match."""
+    """Load a BLIP for retrieval; its rank head is the one trained here, else the positive row of the matching head."""
     module, folder, missing, _ = load_transformers_model(weights, "blip", "BlipForImageTextRetrieval")
     refuse_missing(folder, [*missing])
     module.rank = torch.nn.Linear(module.config.text_config.hidden_size, 1)

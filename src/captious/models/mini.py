@@ -1,4 +1,4 @@
-"""``captious-mini``: small CLIP models that run on NumPy alone, so that a first look needs no torch.
+"""``captious-mini``: small CLIP models that run on NumPy only, so that a first look needs no torch.
 
 A folder holds a CLIP in ``transformers``' layout whose tokenizer knows whole words. The NumPy forward pass gives the
 features of ``transformers`` to 1e-5, and the tokenizer the ids of the ``tokenizers`` library.
@@ -48,7 +48,7 @@ _TOKEN = re.compile(_PATTERN)
 
 
 def split_words(text: str) -> list[str]:
-    """Lower-case words and single punctuation marks.
+    """Split a text into lower-case words and single punctuation marks.
 
     >>> split_words("There's a red ball, I think.")
     ["there's", 'a', 'red', 'ball', ',', 'i', 'think', '.']
@@ -58,7 +58,7 @@ def split_words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class WordTokenizer:
-    """Texts to token ids: 0 pads, 1 is any unknown word, the last two ids start and end a text.
+    """Word-level tokenizer: id 0 pads, 1 is any unknown word, the last two ids start and end a text.
 
     The end has the highest id, so models that look for it by ``argmax`` find it too.
 
@@ -75,38 +75,38 @@ class WordTokenizer:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], limit: int = 248, least: int = 1) -> WordTokenizer:
-        """The tokenizer with every word that texts use ``least`` times or more."""
+        """Build the tokenizer with every word that occurs at least ``least`` times in the texts."""
         counts = Counter(word for text in texts for word in split_words(text))
         return cls(tuple(sorted(word for word, count in counts.items() if count >= least)), limit)
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:
-        """Every token and its id."""
+        """Token ids by token."""
         return {token: number for number, token in enumerate((PAD, UNKNOWN, *self.words, START, END))}
 
     @property
     def pad(self) -> int:
-        """The id after the end of a text."""
+        """Id of the padding token."""
         return 0
 
     @property
     def start(self) -> int:
-        """The id that opens a text."""
+        """Id of the start token."""
         return len(self.words) + 2
 
     @property
     def end(self) -> int:
-        """The id that closes a text, the highest of all."""
+        """Id of the end token, the highest of all."""
         return len(self.words) + 3
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """A batch of texts, cut at the limit with the end kept, padded to its longest."""
+        """Tokenize a batch of texts: truncated at the limit before the end token, padded to the longest."""
         vocabulary = self.vocabulary
         rows = [[vocabulary.get(word, 1) for word in split_words(text)] for text in texts]
         return pad(rows, [self.start], self.end, self.pad, self.limit)
 
     def text(self) -> str:
-        """The content of ``tokenizer.json``: equal for equal tokenizers, so it enters fingerprints."""
+        """Return the content of ``tokenizer.json``: equal for equal tokenizers, so it is part of fingerprints."""
         return json.dumps(_build_layout(self), ensure_ascii=False, indent=1) + "\n"
 
     def save(self, folder: str | Path) -> None:
@@ -116,7 +116,7 @@ class WordTokenizer:
 
     @classmethod
     def load(cls, folder: str | Path) -> WordTokenizer:
-        """The tokenizer that was saved in a folder."""
+        """Load the tokenizer of a folder."""
         path = Path(folder) / FILE
         try:
             stored = load_json(path)
@@ -175,7 +175,7 @@ _FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 
 
 def read_tensors(path: str | Path) -> Arrays:
-    """Every floating-point array of a safetensors file in float32; integers (position ids of old files) are skipped."""
+    """Read the floating-point arrays of a safetensors file as float32; integers (old position ids) are skipped."""
     try:
         tensors = deserialize(read_regular(path))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
@@ -205,7 +205,7 @@ _CHUNK = 16  # rows computed together: their attention maps and hidden states st
 
 @dataclass(eq=False)
 class NumpyClip:
-    """A CLIP model as arrays; see :class:`captious.models.encoder.Encoder`."""
+    """CLIP model in NumPy arrays; an :class:`captious.models.encoder.Encoder`."""
 
     name: str
     fingerprint: str
@@ -220,19 +220,19 @@ class NumpyClip:
         self.limit = self.tokenizer.limit
 
     def prepare(self, picture: Image) -> Pixels:
-        """A picture in the size the model wants, RGB."""
+        """Resize and crop a picture to the size of the model, as RGB."""
         return self.preparation.prepare(picture)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """Token ids of a batch of texts."""
+        """Tokenize a batch of texts."""
         return self.tokenizer.tokenize(texts)
 
     def image_features(self, pixels: Pixels) -> Features:
-        """Vectors of a batch of prepared images."""
+        """Return the vectors of a batch of prepared images."""
         return _encode_in_chunks(self._encode_images, pixels, self.dimension)
 
     def text_features(self, ids: Ints) -> Features:
-        """Vectors of a batch of tokenized texts."""
+        """Return the vectors of a batch of tokenized texts."""
         return _encode_in_chunks(self._encode_texts, ids, self.dimension)
 
     @cached_property
@@ -274,7 +274,7 @@ class NumpyClip:
 
 
 def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
-    """The model in a folder of ``transformers`` layout whose tokenizer is made of words."""
+    """Load the model of a folder in ``transformers``' layout whose tokenizer is made of words."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
     if config.get("model_type") != "clip":
@@ -292,7 +292,7 @@ def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
 
 @dataclass(frozen=True)
 class _Layer:
-    """One block: attention and a small network, each after a norm and added to what came in."""
+    """Weights of one transformer block: attention and a perceptron, each after a layer norm, with residuals."""
 
     norm1: tuple[Floats32, Floats32]
     query_key_value: tuple[Floats32, Floats32]
@@ -304,7 +304,7 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Tower:
-    """The blocks of one side."""
+    """Transformer of one side, image or text."""
 
     layers: tuple[_Layer, ...]
     heads: int
@@ -313,7 +313,7 @@ class _Tower:
 
     @classmethod
     def read(cls, arrays: Arrays, prefix: str, config: dict[str, Any]) -> _Tower:
-        """The tower under a prefix of the arrays' names."""
+        """Read the tower under a prefix of the arrays' names."""
         activation = config.get("hidden_act", "quick_gelu")
         if activation not in ACTIVATIONS:
             raise InputError(f"hidden_act is {activation!r}: expected one of {', '.join(ACTIVATIONS)}")
@@ -325,7 +325,7 @@ class _Tower:
         return cls(layers, config["num_attention_heads"], epsilon, ACTIVATIONS[activation])
 
     def run(self, states: Floats32, mask: Floats32 | None) -> Floats32:
-        """Hidden states after the last block."""
+        """Return the hidden states after the last block, n × tokens × width."""
         n, tokens, width = states.shape
         for layer in self.layers:
             mixed = _normalize(states, *layer.norm1, self.epsilon) @ layer.query_key_value[0] + layer.query_key_value[1]
@@ -390,7 +390,7 @@ ACTIVATIONS: dict[str, Callable[[Floats32], Floats32]] = {"quick_gelu": _quick_g
 
 
 def _encode_in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any], dimension: int) -> Features:
-    """Features by a thread per core, each with one BLAS thread; calls wait for each other, as each uses every core."""
+    """Encode with a thread per core, each with one BLAS thread; concurrent calls wait, as each uses every core."""
     chunks = [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
     if not chunks:
         return np.zeros((0, dimension), np.float32)
@@ -401,7 +401,7 @@ def _encode_in_chunks(encode: Callable[[Any], Features], rows: npt.NDArray[Any],
 
 @cache
 def _get_blas() -> ThreadpoolController:
-    """The controller of BLAS threads, made once because that takes longer than a batch."""
+    """Return the controller of BLAS threads; creating it takes longer than a batch, so it is cached."""
     return ThreadpoolController()
 
 
@@ -416,14 +416,14 @@ WIDER = 3
 
 
 def get_mini_folder(name: str) -> Path:
-    """Where the weights of a mini lie in the package."""
+    """Return the folder of a mini's weights in the package."""
     if name not in MINI:
         raise InputError(f"unknown small encoder {name!r}: expected one of {', '.join(MINI)}")
     return Path(__file__).parents[1] / "data" / "weights" / name
 
 
 def load_mini(name: str, runtime: Runtime | None = None) -> Encoder:
-    """The encoder in NumPy, so without torch; on torch where the runtime asks for a GPU or for half precision."""
+    """Load the encoder in NumPy, or on torch if the runtime asks for a GPU or for half precision."""
     runtime = runtime or get_runtime()
     folder = get_mini_folder(name)
     if runtime.device in ("auto", "cpu") and runtime.precision in ("auto", "fp32"):
@@ -434,7 +434,7 @@ def load_mini(name: str, runtime: Runtime | None = None) -> Encoder:
 
 
 def make_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "auto", seed: int = 0) -> TorchEncoder:
-    """A mini with random weights that knows the words of ``texts``, to be trained.
+    """Make a mini with random weights and the vocabulary of ``texts``, to be trained.
 
     Equal texts and seed give equal weights, whatever the device.
     """
@@ -450,12 +450,12 @@ def make_mini(texts: Iterable[str], name: str = "captious-mini", device: str = "
 
 
 def make_preparation() -> ImagePreprocessing:
-    """Resize and crop as for CLIP, only smaller; drawn colors are saturated, so the standard deviation is larger."""
+    """Return CLIP's resize and crop at a smaller size; drawn colors are saturated, so the deviation is larger."""
     return ImagePreprocessing(size=SIDE, crop=SIDE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
 def export_half(source: str | Path, target: str | Path) -> None:
-    """Copy what a trained folder needs to be loaded, the weights in float16: the form in which a mini is shipped."""
+    """Copy a trained folder with weights in float16, the form in which a mini is shipped."""
     source, target = Path(source), Path(target)
     target.mkdir(parents=True, exist_ok=True)
     write_tensors(target / "model.safetensors", read_tensors(source / "model.safetensors"), half=True)

@@ -1,4 +1,4 @@
-"""The last hidden states of a frozen encoder for every patch and every token, computed once and cached.
+"""Hidden states of a frozen encoder for every patch and token, computed once and cached.
 
 The states of an image are those of its patches, averaged to a grid of at most 8 × 8, after the tokens that precede the
 patches. The states of a text are those of its tokens. Both are stored in half precision. One forward pass gives the
@@ -58,7 +58,7 @@ _TORCH_MINI: ModelRegistry[TorchEncoder] = ModelRegistry(limit=2)
 
 
 def load_frozen_encoder(weights: str) -> TorchEncoder:
-    """The encoder of these weights on torch, where its states are; captious-mini too."""
+    """Load the encoder of these weights on torch, which gives access to its hidden states; captious-mini too."""
     if weights in MINI:
         from captious.models.mini import get_mini_folder
 
@@ -72,7 +72,7 @@ def load_frozen_encoder(weights: str) -> TorchEncoder:
 
 
 class HiddenStates(TorchEncoder):
-    """The encoder, but an output row is the flattened hidden states followed by the pooled vector.
+    """Encoder whose output row is the flattened hidden states followed by the pooled vector.
 
     ``tokens`` is the padded number of tokens of a text; 0 where images are encoded.
     """
@@ -85,7 +85,7 @@ class HiddenStates(TorchEncoder):
 
     @cached_property
     def image_shape(self) -> tuple[int, int]:
-        """Rows of an image, and their width."""
+        """Number of states of an image, and their width."""
         if self.fingerprint not in _SHAPES:
             side = self.preparation.crop
             blank = self.pixels_to_tensor(np.zeros((1, side, side, 3), np.uint8))
@@ -96,23 +96,23 @@ class HiddenStates(TorchEncoder):
 
     @cached_property
     def text_width(self) -> int:
-        """The width of a token's hidden state."""
+        """Width of a token's hidden state."""
         ids = torch.from_numpy(self.tokenize(["a"]).ids).to(self.device)
         with torch.inference_mode():
             return int(self.encode_texts(ids)[0].shape[2])
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
-        """States and vector of normalized pixels."""
+        """Return the states and the vector of normalized pixels, one row per image."""
         return _join_row(*self.encode_images(pixels))
 
     def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:
-        """States and vector of token ids."""
+        """Return the states and the vector of token ids, one row per text, padded to ``tokens`` states."""
         states, vector = self.encode_texts(ids)
         short = max(0, self.tokens - states.shape[1])
         return _join_row(torch.nn.functional.pad(states, (0, 0, 0, short))[:, : self.tokens], vector)
 
     def encode_images(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """States of normalized pixels, and their vectors."""
+        """Return the hidden states and the vectors of normalized pixels."""
         module = self.module
         output = module.vision_model(pixel_values=pixels)
         if hasattr(module, "image_head"):
@@ -124,7 +124,7 @@ class HiddenStates(TorchEncoder):
         return pool_grid(output.last_hidden_state), vector
 
     def encode_texts(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """States of token ids, and their vectors."""
+        """Return the hidden states and the vectors of token ids."""
         module, mask = self.module, self.attention_mask(ids)
         masked = {} if self.causal or self.tokenizer.full else {"attention_mask": mask}
         output = module.text_model(input_ids=ids, **masked)
@@ -138,7 +138,7 @@ class HiddenStates(TorchEncoder):
 
 
 def pool_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
-    """States with a square of patches averaged down to at most ``most`` × ``most``; what stands before it stays.
+    """Average the square of patch states down to at most ``most`` × ``most``; tokens before the patches are kept.
 
     >>> pool_grid(torch.arange(17.0)[None, :, None], most=2)[0, :, 0].tolist()  # 1 + 4 × 4, by 2 × 2
     [0.0, 3.5, 5.5, 11.5, 13.5]
@@ -155,7 +155,7 @@ def pool_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
 
 
 def to_half(states: npt.NDArray[Any]) -> Halves:
-    """States in half precision, clipped to what it can hold."""
+    """Convert states to half precision, clipped to its range."""
     half: Halves = np.clip(states, -LARGEST, LARGEST).astype(np.float16)
     return half
 
@@ -175,7 +175,7 @@ SHARE = 0.4
 
 @dataclass(frozen=True, eq=False)
 class ImageStates:
-    """States of n images: in memory, or in the store under their keys."""
+    """Hidden states of n images: in memory, or in the store under their keys."""
 
     rows: Halves | None
     index: Ints
@@ -189,7 +189,7 @@ class ImageStates:
         return len(self.index)
 
     def take(self, rows: Ints) -> Halves:
-        """States of some images."""
+        """Return the states of some images."""
         if self.rows is not None:
             return self.rows[self.index[rows]]
         assert self.store is not None and self.keys is not None
@@ -202,7 +202,7 @@ class ImageStates:
 
 
 def get_image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> ImageStates:
-    """States and vectors of images, with the reason where one cannot be used."""
+    """Return states and vectors of images, with the reason for each image that cannot be used."""
     inside = HiddenStates(encoder)
     distinct, distinct_of = find_distinct(paths)
     kind = get_image_kind("states")
@@ -232,7 +232,7 @@ def get_image_states(encoder: TorchEncoder, paths: Sequence[ImageSource]) -> Ima
 
 
 def _load_rows(store: Store, contents: list[bytes | None]) -> tuple[Halves | None, Ints, Keys]:
-    """Rows where they fit into memory, the row of each content (−1 for none), and its key."""
+    """Load the rows if they fit into memory; also return the row of each content (−1 for none) and its key."""
     keys = as_keys(key or bytes(16) for key in contents)
     size = 2 * int(np.prod(store.space.shape)) * len(contents)
     if size < SHARE * get_free_memory() or store.folder is None:
@@ -244,7 +244,7 @@ def _load_rows(store: Store, contents: list[bytes | None]) -> tuple[Halves | Non
 
 @dataclass(frozen=True, eq=False)
 class TextStates:
-    """States of n texts, of which u are distinct, one after another."""
+    """Hidden states of n texts, of which u are distinct, concatenated."""
 
     flat: Halves
     starts: Ints
@@ -261,7 +261,7 @@ class TextStates:
 
 
 def get_text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TextStates:
-    """States and vectors of texts; ``keep`` writes them to the cache."""
+    """Return states and vectors of texts; ``keep`` writes them to the cache."""
     distinct, index = find_distinct(texts)
     lengths = count_tokens(encoder, distinct)
     counts = np.minimum(lengths, encoder.limit)
@@ -284,7 +284,7 @@ def get_text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = Tr
 
 
 def _encode_texts(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> Iterator[tuple[Ints, Halves, Features]]:
-    """States in rows of ``step`` tokens and unit vectors of texts, in parts, cached where they were met before."""
+    """Yield states in rows of ``step`` tokens and unit vectors of texts: cached ones first, then those computed now."""
     if not texts:
         return
     inside = HiddenStates(encoder, step)
@@ -325,7 +325,7 @@ def _refuse_too_many(size: int, texts: int) -> None:
 
 
 def get_free_memory() -> int:
-    """Bytes of memory that nobody uses."""
+    """Return the free memory in bytes."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):

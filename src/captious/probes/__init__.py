@@ -1,4 +1,4 @@
-"""Probes: what an encoder, a painter or a metric can and cannot distinguish."""
+"""Probes: tests of what an encoder, a painter or a metric can distinguish."""
 
 from captious._core.lazy import make_exports
 

@@ -1,4 +1,4 @@
-"""What edits do to scores, as numbers with intervals over images: sides, sizes, slopes over doses, exchange rates.
+"""Effects of edits on scores, with intervals over images: sides, sizes, slopes over doses, exchange rates.
 
 All numbers of a metric see the same draws of images. Scores are oriented: higher is better.
 """
@@ -30,7 +30,7 @@ FEWEST = 20
 
 @dataclass(frozen=True)
 class Effect:
-    """What one edit does to one metric."""
+    """The effect of one edit on one metric."""
 
     edit: str
     group: Group
@@ -53,7 +53,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class DoseResponse:
-    """What more and more of an edit does to one metric."""
+    """The response of one metric to increasing doses of an edit."""
 
     edit: str
     doses: tuple[int, ...]
@@ -71,7 +71,7 @@ class DoseResponse:
 
 @dataclass(frozen=True)
 class ExchangeRate:
-    """How many harmless or gaming edits outweigh one injected object."""
+    """The number of harmless or gaming edits that outweigh one injected object."""
 
     edit: str
     group: Group
@@ -80,7 +80,7 @@ class ExchangeRate:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The scores of one metric: of the original captions, and how much each edit changed them."""
+    """The scores of one metric: of the original captions, and the change by each edit."""
 
     base: Floats
     """One score an item; NaN if there is none."""
@@ -91,7 +91,7 @@ class Scores:
 
     @classmethod
     def of(cls, base: Floats, edited: Floats, cluster: Ints) -> Scores:
-        """Changes from scores; those by less than a millionth of the score are rounding, and 0.
+        """Compute changes from scores; changes below a millionth of the score are rounding, and set to 0.
 
         The bound is not absolute: the CIDEr-D of a long caption may be 1e-9.
         """
@@ -102,13 +102,13 @@ class Scores:
 
 
 def answered(change: Floats, group: Group) -> Floats:
-    """Whether each change goes to the side that the group asks about: 1, 0, or ½ for a tie; NaN without a score."""
+    """Score each change by the side that the group asks about: 1, 0, or ½ for a tie; NaN without a score."""
     side = change if group == "gaming" else -change
     return np.where(np.isnan(change), np.nan, (np.sign(side) + 1) / 2)
 
 
 def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> Verdict:
-    """Whether a metric answers an edit as it should; undecided if the interval reaches both sides of the bound.
+    """Decide whether a metric answers an edit as it should; undecided if the interval reaches both sides of the bound.
 
     Sides whose interval is all about chance show that the metric does not answer, and more data would not change that.
 
@@ -134,7 +134,7 @@ def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> 
 
 
 def find_effects(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> list[Effect]:
-    """The effect of each edit, in the order of the columns of ``scores.change``."""
+    """Compute the effect of each edit, in the order of the columns of ``scores.change``."""
     numbers = _estimates(scores, edits, resampling)
     effects = []
     for column, (edit, group) in enumerate(edits):
@@ -148,7 +148,8 @@ def find_effects(scores: Scores, edits: Sequence[tuple[str, Group]], resampling:
 
 
 def _from_the_end(share: Estimate, images: int, level: float) -> Estimate:
-    """A share of 0 or 1 gets the exact interval of a share of this number of images, because all resamples are equal.
+    """Replace the interval of a share of 0 or 1 by the exact one for this number of images: its resamples are all
+    equal.
 
     >>> round(_from_the_end(Estimate(1.0, 1.0, 1.0), 20, 0.95).low, 4)  # 0.025 ** (1 / 20)
     0.8316
@@ -160,7 +161,7 @@ def _from_the_end(share: Estimate, images: int, level: float) -> Estimate:
 
 
 def _estimates(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> dict[str, Estimate]:
-    """Sides, sizes and mean changes of all edits under the same draws."""
+    """Estimate sides, sizes and mean changes of all edits from the same bootstrap draws."""
     clusters = int(scores.cluster.max()) + 1 if len(scores.cluster) else 0
     sides = np.stack([answered(scores.change[:, column], group) for column, (_, group) in enumerate(edits)], axis=1)
     spread = _spread(scores, clusters)
@@ -180,7 +181,7 @@ def _estimates(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: R
 
 
 def _spread(scores: Scores, clusters: int) -> Callable[[Floats], Floats]:
-    """The standard deviation of the original scores as a function of weights."""
+    """Return a function of weights that computes the standard deviation of the original scores."""
     scored = ~np.isnan(scores.base)
     mean = scores.base[scored].mean() if scored.any() else 0.0
     centered = np.where(scored, scores.base - mean, 0.0)
@@ -204,7 +205,7 @@ def _ratio(top: Floats, bottom: Floats) -> Floats:
 
 
 def _in_deviations(mean: Floats, sd: Floats) -> Floats:
-    """A mean change over the standard deviation; 0 if nothing changed, NaN if the deviation is 0."""
+    """Divide a mean change by the standard deviation; 0 if nothing changed, NaN if the deviation is 0."""
     result: Floats = np.divide(mean, sd, out=np.where(mean == 0, 0.0, np.nan), where=sd > 0)
     return result
 
@@ -212,7 +213,7 @@ def _in_deviations(mean: Floats, sd: Floats) -> Floats:
 def find_doses(
     scores: Scores, edit: str, columns: Mapping[int, int], effects: Sequence[Effect], resampling: Resampling
 ) -> DoseResponse:
-    """The response to an edit whose doses have these columns, over the items that have all of them."""
+    """Compute the response to an edit whose doses have these columns, over the items that have all of them."""
     doses = tuple(columns)
     changes = scores.change[:, list(columns.values())]
     whole = ~np.isnan(changes).any(axis=1)
@@ -245,7 +246,9 @@ def find_doses(
 def find_rates(
     scores: Scores, edits: Sequence[tuple[str, Group]], injected: int, resampling: Resampling
 ) -> list[ExchangeRate]:
-    """How many edits of each harmless or gaming kind outweigh one injected object, whose column is ``injected``."""
+    """Compute how many edits of each harmless or gaming kind outweigh one injected object, whose column is
+    ``injected``.
+    """
     clusters = int(scores.cluster.max()) + 1
     made = (~np.isnan(scores.change)).astype(np.float64)
     sums = [cluster_sums(np.nan_to_num(part), scores.cluster, clusters) for part in (scores.change, made)]
@@ -263,7 +266,7 @@ def find_rates(
 
 
 def _reciprocal(cost: Estimate) -> Estimate:
-    """One over an estimate, whose interval is reversed; one over 0 is infinite."""
+    """Return one over an estimate, with its interval reversed; one over 0 is infinite."""
     ends = [math.inf if end <= 0 else 1 / end for end in (cost.value, cost.high, cost.low)]
     if math.isnan(cost.low):
         ends[1:] = [math.nan, math.nan]

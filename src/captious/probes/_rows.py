@@ -1,4 +1,4 @@
-"""Rows of a probe's file: which columns are texts, and where the image is stored."""
+"""Rows of a probe's file: texts from columns, and paths of images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from captious.io.rows import Row
 
 
 def text_of(row: Row, columns: Sequence[str]) -> str | None:
-    """The text in the first of some columns that the row has."""
+    """Return the text in the first of some columns that the row has."""
     for column in columns:
         value = row.fields.get(column)
         if value is not None:
@@ -23,7 +23,7 @@ def text_of(row: Row, columns: Sequence[str]) -> str | None:
 
 
 def texts_of(row: Row, columns: Sequence[str]) -> list[str] | None:
-    """The list of texts in the first of some columns that the row has; a single text is a list of one."""
+    """Return the list of texts in the first of some columns that the row has; a single text is a list of one."""
     for column in columns:
         value: Any = row.fields.get(column)
         if value is None:
@@ -36,7 +36,7 @@ def texts_of(row: Row, columns: Sequence[str]) -> list[str] | None:
 
 
 def image_paths(images: Sequence[str], folder: str | Path | None) -> dict[str, str]:
-    """The path of each image: in the folder, by file name or id; without a folder, the path that its name is."""
+    """Find the path of each image: in the folder, by file name or id; without a folder, its name is the path."""
     distinct = list(dict.fromkeys(images))
     if folder is None:
         return {image: image for image in distinct}

@@ -1,4 +1,4 @@
-"""Stress cards: how metrics answer captions that were changed on purpose.
+"""Stress cards: the answers of metrics to captions that were changed on purpose.
 
 Captions are made wrong, damaged, changed without harm, or padded (`captious.edits`), and pairs that people wrote are
 added. Everything else of the set stays as it is; so do document frequencies and other statistics of the corpus.
@@ -56,7 +56,7 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class MetricStress:
-    """What the edits do to one metric."""
+    """The effects of the edits on one metric."""
 
     metric: str
     label: str
@@ -67,7 +67,7 @@ class MetricStress:
     offenders: tuple[Offender, ...]
 
     def effect(self, edit: str) -> Effect:
-        """The effect of an edit by its written form."""
+        """Return the effect of an edit by its written form."""
         for effect in self.effects:
             if effect.edit == edit:
                 return effect
@@ -88,7 +88,7 @@ class Stress(Probe):
     notes: tuple[str, ...] = ()
 
     def records(self) -> list[dict[str, Any]]:
-        """One row per metric and edit as plain values; ``low`` and ``high`` are those of the number that decides."""
+        """List one row per metric and edit as plain values; ``low`` and ``high`` belong to the number that decides."""
         return [
             {
                 "metric": row.metric,
@@ -107,14 +107,15 @@ class Stress(Probe):
         ]
 
     def __getitem__(self, metric: str) -> MetricStress:
-        """The card of one metric, by its written form or label."""
+        """Return the card of one metric, by its written form or label."""
         for row in self.rows:
             if metric in (row.metric, row.label):
                 return row
         raise InputError(f"no card of {metric!r}, expected one of {', '.join(row.metric for row in self.rows)}")
 
     def document(self) -> Document:
-        """A line for each metric, a chart for each group of edits, dose curves, tables, and the worst offenders."""
+        """Build a line for each metric, a chart for each group of edits, dose curves, tables, and the worst offenders.
+        """
         main = self.test.parts[0]
         images = len(set(main.images))
         notes = [
@@ -147,7 +148,7 @@ def stress(
     vocabulary: str = VOCABULARY,
     progress: Callable[[str], None] | None = None,
 ) -> Stress:
-    """The stress card of metrics on captions: what edits do to each of them, with intervals over images.
+    """Compute the stress card of metrics on captions: the effects of edits on each, with intervals over images.
 
     The same items are drawn for all metrics. ``edits`` are names, groups, TOML files or `captious.edits.Edit` values;
     ``pairs`` are files of right and wrong captions, whose images are in the folder ``images``.
@@ -169,7 +170,7 @@ def run_stress(
     resampling: Resampling = Resampling(),
     progress: Callable[[str], None] | None = None,
 ) -> Stress:
-    """Score what was planned with every metric."""
+    """Score the planned test with every metric."""
     labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
     rows: list[MetricStress] = []
     notes: list[str] = []
@@ -183,7 +184,7 @@ def run_stress(
 def _stress_metric(
     test: StressTest, metric: Metric, label: str, resampling: Resampling, notes: list[str]
 ) -> MetricStress:
-    """What every part of a test does to one metric; a file of pairs that it cannot score is left out with a note."""
+    """Score every part of a test with one metric; a file of pairs that it cannot score is left out with a note."""
     whole: MetricStress | None = None
     for part in test.parts:
         try:
@@ -213,7 +214,7 @@ def _joined(one: MetricStress, two: MetricStress) -> MetricStress:
 def _stress_part(
     part: StressPart, measurement: Measurement, label: str, signature: str, resampling: Resampling
 ) -> MetricStress:
-    """The numbers of one metric on one part."""
+    """Compute the numbers of one metric on one part."""
     metric = measurement.metric
     values = measurement.values if metric.higher_is_better else -measurement.values
     items = len(part.drawn)
@@ -235,7 +236,7 @@ def _stress_part(
 
 
 def _offenders(part: StressPart, scores: Scores, column: int, effect: Effect, sign: int) -> list[Offender]:
-    """The items that a failing metric answers worst, none if it does not fail."""
+    """Find the items that a failing metric answers worst; none if it does not fail."""
     if effect.verdict != "fails":
         return []
     change = scores.change[:, column]

@@ -1,4 +1,4 @@
-"""The page of a stress card: charts with a row per edit, dose curves, tables for a paper, and the worst offenders."""
+"""Sections of a stress card: charts with a row per edit, dose curves, tables for a paper, and the worst offenders."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Offender:
 
 
 def card_sections(test: StressTest, rows: Sequence[MetricStress], level: float) -> list[Section]:
-    """Everything that the card shows, in reading order."""
+    """Build all sections of the card, in reading order."""
     groups = [group for group in GROUPS if any(effect.group == group for row in rows for effect in row.effects)]
     sections: list[Section] = [_summary(rows, groups)]
     sections += [_chart(rows, group) for group in groups]
@@ -61,7 +61,7 @@ def card_sections(test: StressTest, rows: Sequence[MetricStress], level: float) 
 
 
 def _summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
-    """One line per metric: how many edits of each group hold, fail and are undecided."""
+    """Build a table with one line per metric: the numbers of edits that hold, fail and are undecided."""
     lines: list[list[Value]] = []
     for row in rows:
         counts = {group: Counter(one.verdict for one in row.effects if one.group == group) for group in groups}
@@ -79,12 +79,12 @@ def _counted(counts: Counter[Verdict]) -> str:
 
 
 def _effects(rows: Sequence[MetricStress], group: Group) -> list[str]:
-    """The edits of a group, in the order in which they were tried."""
+    """List the edits of a group, in the order in which they were tried."""
     return list(dict.fromkeys(one.edit for row in rows for one in row.effects if one.group == group))
 
 
 def _chart(rows: Sequence[MetricStress], group: Group) -> Chart:
-    """One row per edit, a dot and an interval for each metric; rings where the verdict is undecided."""
+    """Draw one row per edit, with a dot and an interval for each metric; rings for undecided verdicts."""
     harmless = group == "harmless"
     series = []
     for row in rows:
@@ -117,7 +117,7 @@ def _chart(rows: Sequence[MetricStress], group: Group) -> Chart:
 
 
 def _dose_charts(rows: Sequence[MetricStress]) -> list[Section]:
-    """The size at each dose, a line for each metric."""
+    """Draw the size at each dose, with a line for each metric."""
     charts: list[Section] = []
     for name in dict.fromkeys(one.edit for row in rows for one in row.doses):
         series = []
@@ -135,7 +135,7 @@ def _dose_charts(rows: Sequence[MetricStress]) -> list[Section]:
 
 
 def _paper_tables(rows: Sequence[MetricStress], groups: Sequence[Group]) -> list[Section]:
-    """Two tables with metrics side by side: sides in percent, and sizes of harmless edits."""
+    """Build two tables with metrics side by side: sides in percent, and sizes of harmless edits."""
     tables: list[Section] = []
     sided = [group for group in groups if group != "harmless"]
     if sided:
@@ -175,7 +175,7 @@ def _dose_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
 
 
 def _rate_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
-    """How many edits outweigh one injected object, metrics side by side."""
+    """Build a table of how many edits outweigh one injected object, metrics side by side."""
     edits = {one.edit: one.group for row in rows for one in row.rates}
     lines: list[list[Value]] = []
     for edit, group in edits.items():
@@ -210,7 +210,7 @@ def _offender_table(row: MetricStress, number: int) -> Table:
 
 
 def _all_effects(rows: Sequence[MetricStress], level: float) -> Table:
-    """Every number, a row per metric and edit: what other programs read."""
+    """Build a table of all numbers, with a row per metric and edit, for other programs."""
     lines: list[list[Value]] = [
         [
             *(row.metric, row.signature, one.group, one.edit, one.n),

@@ -1,4 +1,4 @@
-"""What a stress test scores: captions, their edits, and pairs that people wrote, drawn once for all metrics."""
+"""Plans of stress tests: captions, their edits, and pairs that people wrote, drawn once for all metrics."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class StressTest:
         return ", ".join(part.corpus.name for part in self.parts)
 
     def sets(self) -> dict[str, CaptionSet]:
-        """What metrics score, by name, to plan calls of judges."""
+        """Return the scored sets by name, to plan calls of judges."""
         return {part.corpus.name: part.texts for part in self.parts}
 
 
@@ -126,7 +126,8 @@ def plan_stress(
 
 
 def draw_items(captions: CaptionSet, items: int, seed: int) -> list[int]:
-    """The indices of this number of items with a caption, in the order of the set; they depend only on ids and seed.
+    """Draw the indices of this number of items with a caption, in the order of the set; they depend only on ids and
+    seed.
 
     >>> captions = CaptionSet.of({"a": "a dog", "b": " ", "c": "a cat"})
     >>> draw_items(captions, 9, 0), len(draw_items(captions, 1, 0))
@@ -138,7 +139,7 @@ def draw_items(captions: CaptionSet, items: int, seed: int) -> list[int]:
 
 
 def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS, seed: int = SEED) -> StressPart:
-    """A file of pairs: an image, a right caption, a wrong one, and perhaps references.
+    """Read a file of pairs: an image, a right caption, a wrong one, and perhaps references.
 
     The right caption is the column ``right``, ``positive``, ``baseline`` or ``caption``, the wrong one ``wrong``,
     ``negative`` or ``foil``. Where another column is the right caption, ``caption`` is a reference.
@@ -169,7 +170,7 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
 
 
 def _image_column(shown: Sequence[str], images: str | Path | None) -> dict[str, Sequence[Any]]:
-    """The paths of a pair file's images, where the folder has any of them; metrics without images need none."""
+    """Return the paths of a pair file's images, if the folder has them; metrics without images need none."""
     if images is None:
         return {}
     try:
@@ -187,7 +188,7 @@ def _image(row: Row) -> str:
 
 
 def _pair(row: Row) -> tuple[str, str, tuple[str, ...]]:
-    """The right caption of a row, the wrong one, and the references."""
+    """Return the right caption of a row, the wrong one, and the references."""
     right, caption = text_of(row, RIGHT_COLUMNS), text_of(row, CAPTION_COLUMNS)
     wrong, references = text_of(row, WRONG_COLUMNS), texts_of(row, REFERENCE_COLUMNS)
     if wrong is None or (right is None and caption is None):

@@ -42,7 +42,7 @@ class LabeledImages:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One encoder's accuracies."""
+    """The accuracies of one encoder."""
 
     encoder: str
     images: int
@@ -65,7 +65,7 @@ class Classification(Probe):
     templates: Sequence[str]
 
     def document(self) -> Document:
-        """One row per encoder, and the most frequent mistakes."""
+        """Build a row per encoder, and the most frequent mistakes."""
         depths = DEPTHS[: len(self.rows[0].accuracy)]
         sections = [
             Table(
@@ -104,7 +104,7 @@ def probe_classification(
     templates: Sequence[str] = TEMPLATES,
     progress: Callable[[str], None] | None = None,
 ) -> Classification:
-    """Accuracy at 1 and 5 of the nearest class name, with intervals over images, for each encoder."""
+    """Compute the accuracy at 1 and 5 of the nearest class name for each encoder, with intervals over images."""
     rows = [classify(labeled, encoder, resampling, templates) for encoder in load_encoders(encoders, progress)]
     return Classification(labeled.name, resampling, rows, len(labeled.classes), tuple(templates))
 
@@ -112,7 +112,7 @@ def probe_classification(
 def read_labeled(
     source: Any, images: str | Path | None, classes: str | Path | None = None, column: str | None = None
 ) -> LabeledImages:
-    """Rows of image and label; classes from a file, one name per line, or those that occur."""
+    """Read rows of image and label; classes come from a file, one name per line, or are those that occur."""
     names, labels = [], []
     for row in read_rows(source):
         columns = (column,) if column else LABEL_COLUMNS
@@ -135,7 +135,7 @@ def read_labeled(
 
 
 def read_templates(path: str | Path) -> list[str]:
-    """Templates from a file, one per line, each with ``{}`` where the name goes."""
+    """Read templates from a file, one per line, each with ``{}`` in place of the name."""
     templates = _lines(path, "templates")
     for template in templates:
         if "{}" not in template:
@@ -144,7 +144,7 @@ def read_templates(path: str | Path) -> list[str]:
 
 
 def _lines(path: str | Path, what: str) -> list[str]:
-    """The different lines of a file, without empty ones."""
+    """Read the distinct nonempty lines of a file."""
     try:
         text = read_regular(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -156,7 +156,7 @@ def _lines(path: str | Path, what: str) -> list[str]:
 
 
 def class_vectors(encoder: Encoder, classes: Sequence[str], templates: Sequence[str] = TEMPLATES) -> Features:
-    """The mean direction of each class's name in all templates."""
+    """Compute the mean direction of each class's name in all templates."""
     from captious.models.features import text_features
 
     texts = [template.replace("{}", name) for name in classes for template in templates]
@@ -169,7 +169,7 @@ def class_vectors(encoder: Encoder, classes: Sequence[str], templates: Sequence[
 def classify(
     labeled: LabeledImages, encoder: Encoder, resampling: Resampling, templates: Sequence[str] = TEMPLATES
 ) -> Accuracy:
-    """Accuracy of one encoder; a tie between classes is a miss for the later one."""
+    """Compute the accuracy of one encoder; ties between classes go to the earlier class."""
     from captious.models.features import image_features
 
     vectors = class_vectors(encoder, labeled.classes, templates)

@@ -42,7 +42,7 @@ ALL, NEGATIVE = "all", "negative"
 
 @dataclass(frozen=True)
 class CompositionCase:
-    """Texts that suit an image, and texts that do not, each of a named kind."""
+    """Texts that match an image, and texts that do not, each of a named kind."""
 
     image: str
     right: tuple[str, ...]
@@ -72,7 +72,7 @@ class Contests:
         return list(dict.fromkeys(contest.category for contest in self.contests))
 
     def captions(self) -> CaptionSet:
-        """Every text as an item: of each contest the right ones, then the wrong ones."""
+        """Build a set with every text as an item: of each contest the right ones, then the wrong ones."""
         texts = [(text, one) for one in self.contests for text in (*one.right, *(wrong for _, wrong in one.wrong))]
         return CaptionSet.of(
             {str(number): text for number, (text, _) in enumerate(texts)},
@@ -83,7 +83,7 @@ class Contests:
 
 @dataclass(frozen=True)
 class CompositionAccuracy:
-    """How often a metric tells right from wrong."""
+    """The accuracy of one metric in telling right from wrong."""
 
     metric: str
     label: str
@@ -106,7 +106,7 @@ class Compositionality(Probe):
     rows: Sequence[CompositionAccuracy]
 
     def document(self) -> Document:
-        """Order tests have a column per perturbation; pair files a row per category."""
+        """Build a table with a column per perturbation for order tests, or a row per category for pair files."""
         ordered = NEGATIVE not in self.contests.kinds
         groups = {
             row.metric: [
@@ -129,7 +129,7 @@ class Compositionality(Probe):
             f"Compositionality, {'word order' if ordered else 'minimal pairs'}",
             "How often the right caption has a higher score than every wrong one, in percent; a tie is a miss.",
             (
-                self._orders() if ordered else self._pairs(),
+                self._build_order_table() if ordered else self._build_pair_table(),
                 forest("Accuracy", groups, "Accuracy with its interval over images.", chance),
             ),
             f"compositionality({self.contests.settings})",
@@ -139,7 +139,7 @@ class Compositionality(Probe):
             metrics=self.rows,
         )
 
-    def _orders(self) -> Table:
+    def _build_order_table(self) -> Table:
         kinds = self.contests.kinds
         order = [Column(kind, decimals=2, scale=100) for kind in kinds]
         rows: list[list[Value]] = []
@@ -149,7 +149,7 @@ class Compositionality(Probe):
         columns: list[Column | str] = ["metric", self.percent(ALL), *order, Column("captions")]
         return Table("accuracy", "The caption against its words in another order", columns, rows)
 
-    def _pairs(self) -> Table:
+    def _build_pair_table(self) -> Table:
         both = any(row.text_only for row in self.rows)
         columns: list[Column | str] = ["metric", "category", self.percent("image, ITT" if both else "accuracy")]
         columns += [self.percent("text only, TOT")] if both else []
@@ -172,7 +172,7 @@ def probe_compositionality(
     resampling: Resampling = Resampling(),
     progress: Callable[[str], None] | None = None,
 ) -> Compositionality:
-    """Every metric on every contest; a tie is a miss, intervals are over images."""
+    """Score every contest with every metric; a tie is a miss, intervals are over images."""
     rows = [
         _verdict(contests, label, measurement, resampling)
         for label, measurement in measure_all(contests.captions(), metrics, progress)
@@ -183,7 +183,7 @@ def probe_compositionality(
 def read_contests(
     sources: Sequence[Any], images: str | Path | None = None, *, perturbations: Sequence[str] = ARO, seed: int = SEED
 ) -> Contests:
-    """Pair files as they are; captions without wrong texts get perturbed ones."""
+    """Read pair files as they are; captions without wrong texts are perturbed."""
     contests: list[CompositionCase] = []
     plain: list[tuple[str, str]] = []
     for source in sources:
@@ -214,7 +214,7 @@ def read_contests(
 
 
 def _contest(row: Row, stem: str) -> CompositionCase | None:
-    """The contest of a row; None if the row has no wrong text."""
+    """Read the contest of a row; None if the row has no wrong text."""
     image, wrong = get_image_name(row), texts_of(row, WRONG_COLUMNS)
     caption, second = text_of(row, (*CAPTION_COLUMNS, "positive")), text_of(row, SECOND_COLUMNS)
     if wrong is None:
@@ -272,7 +272,8 @@ def _verdict(contests: Contests, label: str, measurement: Measurement, resamplin
 
 
 def text_only(contests: Contests, metric: EncodedMetric) -> Floats:
-    """1 if the two right texts are nearer to each other than either is to any wrong one; NaN without a second."""
+    """Return 1 if the two right texts are nearer to each other than either is to any wrong one; NaN without a second.
+    """
     from captious.models.features import cosines, text_features
 
     encoder, hits = metric.encoder(), np.full(len(contests.contests), np.nan)

@@ -1,4 +1,4 @@
-"""Entity recall: do raters see the things that a text names in its picture? (Table 5 of ImaginE.)
+"""Entity recall: do raters see the objects that a text names in its picture? (Table 5 of ImaginE.)
 
 `tasks` makes a row for each picture of a gallery: the nouns of its text, to be answered with yes or no. Raters fill in
 ``rater`` and ``seen``; `read_answers` reads their files and `recall` scores them.
@@ -36,7 +36,7 @@ Answers = Sequence[Mapping[str, Any]]
 
 
 def entities(texts: Sequence[str], tagger: str = "captious") -> list[list[str]]:
-    """The nouns of each text, once each, in order.
+    """Find the nouns of each text, once each, in order.
 
     >>> entities(["A photo of two dogs on the street and a dog."])
     [['dogs', 'street', 'dog']]
@@ -55,7 +55,7 @@ def entities(texts: Sequence[str], tagger: str = "captious") -> list[list[str]]:
 
 
 def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
-    """One row per picture of a gallery: what a rater needs, and an empty ``seen`` to fill in."""
+    """List one task per picture of a gallery, with an empty ``seen`` for the rater to fill in."""
     try:
         facts = load_json(gallery / GALLERY)
         painter, pictures = facts["painter"], facts["pictures"]
@@ -87,7 +87,7 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
 
 
 def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
-    """The filled-in tasks.
+    """Read the tasks that raters filled in.
 
     Every entity of a row answered with true or false. An unnamed rater is called as the file.
     """
@@ -110,7 +110,7 @@ def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _check(row: Row) -> None:
-    """Refuse a row that answers more or less than it asks."""
+    """Raise InputError unless a row answers exactly the entities that it asks about."""
     seen, asked = row.fields.get("seen"), row.fields.get("entities")
     if not isinstance(seen, Mapping) or not seen:
         raise InputError(f"{row.where}: no answers: expected seen, such as {{'dog': true, 'tree': false}}")
@@ -127,7 +127,7 @@ def _check(row: Row) -> None:
 
 @dataclass(frozen=True)
 class PainterRecall:
-    """What raters saw in the pictures of one painter."""
+    """The entity recall of one painter."""
 
     recall: Estimate
     """The share of entities seen, with an interval over texts."""
@@ -139,13 +139,13 @@ class PainterRecall:
 
 @dataclass(frozen=True, repr=False)
 class EntityRecall(Probe):
-    """Entity recall by painter, the best first, and how far raters agree."""
+    """Entity recall by painter, the best first, and the agreement of raters."""
 
     unit = "texts"
     painters: Mapping[str, PainterRecall]
 
     def document(self) -> Document:
-        """One row per painter."""
+        """Build a row per painter."""
         numbers = (Column("answers"), Column("raters"))
         alpha = (Column("alpha", decimals=3, level=self.resampling.level), Column("shared"))
         rows: list[list[Value]] = []
@@ -170,7 +170,9 @@ class EntityRecall(Probe):
 
 
 def recall(answers: Answers, resampling: Resampling = Resampling(), name: str = "answers") -> EntityRecall:
-    """The share of entities seen by painter, and how far raters agree about the same entity of the same picture."""
+    """Compute the share of entities seen by painter, and the agreement of raters on the same entity of the same
+    picture.
+    """
     painter = np.array([str(row["painter"]) for row in answers])
     names = list(dict.fromkeys(painter.tolist()))
     own = painter[:, None] == np.array(names)
@@ -188,7 +190,8 @@ def recall(answers: Answers, resampling: Resampling = Resampling(), name: str = 
 
 
 def agreement(answers: Answers, resampling: Resampling) -> Alpha | None:
-    """Krippendorff's alpha (nominal) of yes and no; None if no two raters meet, or all answers are the same.
+    """Compute Krippendorff's alpha (nominal) of yes and no; None if no question has two raters, or all answers are the
+    same.
 
     >>> def row(rater, *seen): return {"text": "x", "rater": rater, "seen": dict(zip("abc", seen))}
     >>> alpha = agreement([row("me", True, True, False), row("you", True, False, False)], Resampling(samples=0))

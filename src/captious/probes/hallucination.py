@@ -1,4 +1,4 @@
-"""Hallucination: which objects captions invent, with which real ones, where in the caption, and against its length.
+"""Hallucination: objects that captions invent, by co-occurring objects, position in the caption, and caption length.
 
 Everything comes from what CHAIR reads in the captions (`captious.metrics.hallucination.chair`). Two
 systems or more are shown side by side, with paired tests against the first.
@@ -64,7 +64,7 @@ class ObjectCount(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InventedObjects:
-    """What one system invents."""
+    """The objects that one system invents."""
 
     objects: Mapping[str, ObjectCount]
     pairs: Mapping[tuple[str, str], int]
@@ -82,7 +82,7 @@ class InventedObjects:
 
 @dataclass(frozen=True, repr=False)
 class Hallucination(Probe):
-    """What systems invent, side by side."""
+    """The invented objects of systems, side by side."""
 
     metric: str
     reports: Mapping[str, Report]
@@ -91,12 +91,12 @@ class Hallucination(Probe):
     test: str = ""
 
     def document(self) -> Document:
-        """The values, the objects, their company, their place in the caption, and the curve against length."""
-        curves = [self._quarters(), *(self._first_words(value) for value in CALLED_CHAIR)]
-        sections: list[Section] = [self._values(), *([self._differences()] if self.differences else [])]
+        """Build the tables and charts of values, objects, pairs, positions, and the curves over length."""
+        curves = [self._draw_quarters(), *(self._draw_first_words(value) for value in CALLED_CHAIR)]
+        sections: list[Section] = [self._build_value_table(), *([self._build_difference_table()] if self.differences else [])]
         sections += [chart for _, chart in curves]
-        sections += [self._objects(), self._pairs(), curves[0][0], self._sentences()]
-        sections += [*(table for table, _ in curves[1:]), self._by_length(), explorer(self.reports)]
+        sections += [self._build_object_table(), self._build_pair_table(), curves[0][0], self._build_sentence_table()]
+        sections += [*(table for table, _ in curves[1:]), self._build_length_table(), explorer(self.reports)]
         reports = self.reports.items()
         return replace(
             self.build(
@@ -105,17 +105,17 @@ class Hallucination(Probe):
                 sections,
                 "hallucination",
                 dict.fromkeys(line for _, report in reports for line in report.signatures),
-                self._notes(),
-                systems={name: self._data(name) for name in self.systems},
+                self._list_notes(),
+                systems={name: self._collect_data(name) for name in self.systems},
                 differences=self.differences,
             ),
             warnings=list(dict.fromkeys(f"{name}: {line}" for name, report in reports for line in report.warnings)),
         )
 
-    def _notes(self) -> list[str]:
+    def _list_notes(self) -> list[str]:
         notes = [HUMAN_FLOOR] if self._original_truth else []
         if len(self.systems) > 1:
-            words = {name: report["words"].corpus for name, report in self._named().items()}
+            words = {name: report["words"].corpus for name, report in self._group_by_value().items()}
             shortest, longest = min(words, key=words.__getitem__), max(words, key=words.__getitem__)
             if words[longest] > (1 + LONGER) * words[shortest]:
                 notes.append(
@@ -127,24 +127,24 @@ class Hallucination(Probe):
     @property
     def _original_truth(self) -> bool:
         """Whether captions are read and judged as those of the human floor."""
-        chair = next(iter(self._named().values()))["s"].metric
+        chair = next(iter(self._group_by_value().values()))["s"].metric
         known = ("vocabulary", "truth", "count", "last_sentence", "max_words")
         return bool(chair.objects) and all(getattr(chair, name) == getattr(Chair, name) for name in known)
 
-    def _named(self) -> dict[str, dict[Value, Any]]:
-        """The measurements of each system by the value of the metric."""
+    def _group_by_value(self) -> dict[str, dict[Value, Any]]:
+        """Group the measurements of each system by the value of the metric."""
         return {
             name: {one.metric.value: one for one in report if isinstance(one.metric, Chair)}
             for name, report in self.reports.items()
         }
 
-    def _cells(self, name: str) -> dict[str, Cell]:
-        return {value: self.reports[name].cell(str(one.metric)) for value, one in self._named()[name].items()}
+    def _get_cells(self, name: str) -> dict[str, Cell]:
+        return {value: self.reports[name].cell(str(one.metric)) for value, one in self._group_by_value()[name].items()}
 
-    def _values(self) -> Table:
+    def _build_value_table(self) -> Table:
         rows: list[list[Shown]] = []
         for name in self.systems:
-            cells = self._cells(name)
+            cells = self._get_cells(name)
             rows.append([name, *(replace(cells[value], limits=(0.0, 1.0)) for value in VALUES)])
         columns = [
             Column(
@@ -163,10 +163,10 @@ class Hallucination(Probe):
             "chair", "CHAIR", ("system", *columns), rows, "± is half of the interval over images.", turned=True
         )
 
-    def _differences(self) -> Table:
-        """Paired tests, and on how many images the other system has a wrong object where one has none."""
+    def _build_difference_table(self) -> Table:
+        """Build a table of paired tests, with the number of images on which one system is better or worse."""
         rows: list[list[Shown]] = []
-        values = {str(one.metric): value for value, one in next(iter(self._named().values())).items()}
+        values = {str(one.metric): value for value, one in next(iter(self._group_by_value().values())).items()}
         for row in sorted(self.differences, key=lambda row: VALUES.index(values[row.metric])):
             value = values[row.metric]
             factor = 1 if value == "words" else 100
@@ -190,15 +190,17 @@ class Hallucination(Probe):
         return Table("differences", "Differences", columns, rows, note)
 
     def discordant(self, baseline: str, system: str) -> tuple[int, int, float]:
-        """Images on which a system is better than the baseline, and worse, by CHAIR_S; and McNemar's exact p."""
+        """Count the images on which a system is better than the baseline, and worse, by CHAIR_S; and compute McNemar's
+        exact p.
+        """
         from scipy.stats import binomtest
 
-        named = self._named()
+        named = self._group_by_value()
         ours, theirs = (named[name]["s"].values for name in (baseline, system))
         better, worse = int(np.sum(theirs < ours)), int(np.sum(theirs > ours))
         return better, worse, float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
 
-    def _objects(self) -> Table:
+    def _build_object_table(self) -> Table:
         names = list(self.systems)
         totals: Counter[str] = Counter()
         for one in self.systems.values():
@@ -222,7 +224,7 @@ class Hallucination(Probe):
             ]
         return Table("objects", "Objects that are invented most", columns, rows, "Rate: wrong mentions over mentions.")
 
-    def _pairs(self) -> Table:
+    def _build_pair_table(self) -> Table:
         names = list(self.systems)
         totals: Counter[tuple[str, str]] = Counter()
         for one in self.systems.values():
@@ -235,13 +237,13 @@ class Hallucination(Probe):
         columns += [Column("images" if len(names) == 1 else name) for name in names]
         return Table("pairs", "Invented objects and real ones in the same image", columns, rows, "Number of images.")
 
-    def _quarters(self) -> tuple[Table, Chart]:
+    def _draw_quarters(self) -> tuple[Table, Chart]:
         series = {name: one.quarters for name, one in self.systems.items()}
         return _curves(
             "quarters", "Where in the caption", "quarter", QUARTERS, series, self.resampling.level, "wrong mentions, %"
         )
 
-    def _sentences(self) -> Table:
+    def _build_sentence_table(self) -> Table:
         columns: list[Column | str] = ["sentence"]
         most = max(len(one.sentences) for one in self.systems.values())
         rows: list[list[Shown]] = [
@@ -261,8 +263,8 @@ class Hallucination(Probe):
                 ]
         return Table("sentences", "By sentence", columns, rows, detail=True)
 
-    def _first_words(self, value: Value) -> tuple[Table, Chart]:
-        """The curve over the first words of the captions."""
+    def _draw_first_words(self, value: Value) -> tuple[Table, Chart]:
+        """Draw the curve over the first words of the captions."""
         numbers = {number for one in self.systems.values() for number in one.lengths if number}
         ticks = [*sorted(numbers), 0]
         series = {
@@ -273,8 +275,8 @@ class Hallucination(Probe):
         title, unit = f"{LABELS[value]} of the first words", f"{LABELS[value]}, %"
         return _curves(f"lengths_{value}", title, "words", names, series, self.resampling.level, unit)
 
-    def _by_length(self) -> Table:
-        """Captions by their own length."""
+    def _build_length_table(self) -> Table:
+        """Build a table of captions by their own length."""
         columns: list[Column | str] = ["captions"]
         rows: list[list[Shown]] = [
             [name] for name in ("shortest quarter", "2nd quarter", "3rd quarter", "longest quarter")
@@ -290,10 +292,10 @@ class Hallucination(Probe):
                 row += [words, Cell.of(wrong_captions), Cell.of(wrong_mentions)]
         return Table("by_length", "By the length of captions", columns, rows, "± is half of the interval over images.")
 
-    def _data(self, name: str) -> dict[str, Any]:
-        one, measured = self.systems[name], self._named()[name]
+    def _collect_data(self, name: str) -> dict[str, Any]:
+        one, measured = self.systems[name], self._group_by_value()[name]
         return {
-            "values": {value: {"value": measured[value].corpus, **_ends(self._cells(name)[value])} for value in VALUES},
+            "values": {value: {"value": measured[value].corpus, **_ends(self._get_cells(name)[value])} for value in VALUES},
             "objects": {category: count._asdict() for category, count in one.objects.items()},
             "pairs": [{"invented": a, "real": b, "images": images} for (a, b), images in one.pairs.items()],
             "quarters": one.quarters,
@@ -316,7 +318,7 @@ def _curves(
     level: float,
     unit: str,
 ) -> tuple[Table, Chart]:
-    """Shares by steps: the table of them, and a curve for each system."""
+    """Build a table of shares by step, and a chart with a curve for each system."""
     columns = [
         Column(unit if len(series) == 1 else name, decimals=1, scale=100, level=level, key=name) for name in series
     ]
@@ -344,7 +346,7 @@ def probe_hallucination(
     missing: Missing = "error",
     progress: Progress | None = None,
 ) -> Hallucination:
-    """What systems invent by CHAIR, with the parameters of the metric; its ``value`` is not used.
+    """Compare the objects that systems invent by CHAIR, with the parameters of the metric; its ``value`` is not used.
 
     All systems must have captioned the same items, unless ``missing`` is ``skip``: then only the
     items that all of them have count.
@@ -373,7 +375,7 @@ def probe_hallucination(
 
 
 def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> InventedObjects:
-    """What the captions of one system invent."""
+    """Collect the objects that the captions of one system invent."""
     state = chair.prepare(captions)
     _, read, truths = chair.examine(captions, state)
     owners = captions.candidates.owners.tolist()
@@ -422,7 +424,8 @@ def _pair_counts(known: Known) -> dict[tuple[str, str], int]:
 
 
 def _by_place(known: Known, items: int, resampling: Resampling) -> tuple[list[Estimate], list[Estimate]]:
-    """Shares of wrong mentions by quarter of the caption's words, and by sentence, with intervals over images."""
+    """Compute shares of wrong mentions by quarter of the caption's words, and by sentence, with intervals over images.
+    """
     wrong, number = np.zeros((items, 4 + SENTENCES)), np.zeros((items, 4 + SENTENCES))
     for one, truth, owner in known:
         words = max(len(one.text.split()), 1)
@@ -441,7 +444,7 @@ def _sentence_mentions(known: Known) -> list[int]:
 
 
 def _curve(captions: CaptionSet, chair: Chair, resampling: Resampling) -> dict[int, dict[str, Estimate]]:
-    """CHAIR_S and CHAIR_I of the first words; steps that are longer than nearly all captions say nothing new."""
+    """Compute CHAIR_S and CHAIR_I of the first words; steps longer than nearly all captions are left out."""
     lengths = sorted(len(text.split()) for text in captions.candidates.values)
     longest = lengths[int(0.95 * (len(lengths) - 1))] if lengths else 0
     curve = {}
@@ -456,7 +459,7 @@ def _curve(captions: CaptionSet, chair: Chair, resampling: Resampling) -> dict[i
 
 
 def _by_length(known: Known, items: int, resampling: Resampling) -> list[tuple[float, Estimate, Estimate]]:
-    """Quarters of the captions by their own length."""
+    """Compute CHAIR by quarters of the captions' own length."""
     words = np.array([len(one.text.split()) for one, _, _ in known])
     quarter = np.empty(len(known), dtype=np.int64)
     quarter[np.argsort(words, kind="stable")] = 4 * np.arange(len(known)) // max(len(known), 1)

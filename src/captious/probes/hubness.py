@@ -1,4 +1,4 @@
-"""Hubness: are a few vectors among the nearest neighbors of far too many others?"""
+"""Hubness: vectors that are among the nearest neighbors of far too many others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EDGES = (0, 1, 2, 3, 6, 11, 21, 51, 101, 1 << 62)
 
 @dataclass(frozen=True)
 class Hubs:
-    """How often each entry of a gallery is among the k nearest of a query, N_k, and how uneven that is."""
+    """N_k, the number of queries that have a gallery entry among their k nearest, and the skewness of N_k."""
 
     encoder: str
     direction: str
@@ -52,7 +52,7 @@ class Hubness(Probe):
     notes: Sequence[str] = ()
 
     def document(self) -> Document:
-        """One row per encoder and direction, the worst hubs, and the distribution of N_k."""
+        """Build a row per encoder and direction, the worst hubs, and the distribution of N_k."""
         k = self.rows[0].k
         skewness = Column(f"skewness of N_{k}", decimals=2, level=self.resampling.level, key="skewness")
         never = Column("never, %", decimals=2, scale=100, key="never")
@@ -96,14 +96,14 @@ def probe_hubness(
     prefix: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Hubness:
-    """How uneven the k-occurrences of each encoder are, both ways, with intervals over images."""
+    """Measure the skewness of k-occurrences of each encoder, both ways, with intervals over images."""
     spaces = [embed(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
     rows = [row for space in spaces for row in hubs(space, k, resampling)]
     return Hubness(captions.name, resampling, rows, [note for space in spaces for note in space.notes])
 
 
 def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
-    """k-occurrences both ways; their skewness is 0 if everything is near equally often.
+    """Compute k-occurrences both ways; their skewness is 0 if everything is near equally often.
 
     The bootstrap resamples the entries of the gallery by image; the nearest-neighbor lists are not recomputed.
     """
@@ -134,7 +134,7 @@ def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
 
 
 def occurrences(queries: Vectors, gallery: Vectors, k: int) -> Ints:
-    """N_k of every entry of the gallery."""
+    """Count N_k of every entry of the gallery."""
     if k >= len(gallery):
         raise InputError(
             f"hubness with the {k} nearest of {len(gallery)}: expected fewer than there are; pass a smaller k=..."
@@ -155,14 +155,14 @@ def occurrences(queries: Vectors, gallery: Vectors, k: int) -> Ints:
 
 
 def _nearest(cosines: Floats32, k: int) -> Ints:
-    """The columns of the k largest of every row, or all of them where there are no more."""
+    """Return the columns of the k largest values of every row, or all columns if there are no more."""
     if cosines.shape[1] <= k:
         return np.broadcast_to(np.arange(cosines.shape[1]), cosines.shape)
     return np.argpartition(cosines, cosines.shape[1] - k, axis=1)[:, -k:]
 
 
 def skewness(counts: Ints, cluster: Ints, resampling: Resampling) -> Estimate:
-    """The third standardized moment of the counts.
+    """Estimate the third standardized moment of the counts.
 
     >>> round(skewness(np.array([0, 0, 0, 4]), np.arange(4), Resampling(samples=0)).value, 4)  # 6 / 3^1.5
     1.1547

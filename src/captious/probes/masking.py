@@ -1,4 +1,4 @@
-"""Which parts of speech pictures depend on: each word is taken out of its text, and what is left is painted again.
+"""Parts of speech that pictures depend on: each word is removed from its text, and the rest is painted again.
 
 This is the study of ImaginE's Figures 5 and 7. Tags are Universal ones, made from Penn tags; the paper used Stanza.
 """
@@ -31,7 +31,7 @@ LISTED, WORDS = 10, 5
 
 @dataclass(frozen=True)
 class Influence:
-    """What taking out tokens of one group does."""
+    """The effect of removing tokens of one group."""
 
     group: str
     tokens: int
@@ -57,7 +57,7 @@ class Masking(Probe):
     """Painter, seeds and encoder, for the signature."""
 
     def document(self) -> Document:
-        """A row per group, and charts of how frequent and how influential the groups are."""
+        """Build a row per group, and charts of the frequency and influence of the groups."""
         rows = self.rows[:LISTED]
         share = Column("% of words", decimals=2, scale=100, key="frequency")
         table = Table(
@@ -97,7 +97,7 @@ def probe_masking(
     tagger: str = "captious",
     progress: Callable[[str], None] | None = None,
 ) -> Masking:
-    """The influence of parts of speech on the pictures of candidates, as ``metric`` paints and encodes them."""
+    """Measure the influence of parts of speech on the pictures of candidates, as ``metric`` paints and encodes them."""
     texts = list(dict.fromkeys(text for text in captions.candidates.values if text.strip()))
     if not texts:
         raise InputError(f"{captions.name}: every text is empty")
@@ -120,7 +120,7 @@ def influences(
     grouping: Grouping = get_universal_tag,
     tagger: str = "captious",
 ) -> tuple[list[Influence], Floats, int]:
-    """The influence of each group, the largest first; the baseline of each text; texts that could not be painted.
+    """Return the influence of each group, the largest first; the baseline of each text; the number of unpainted texts.
 
     The baseline is the mean cosine of two pictures of one text from different seeds. What is left of a text is compared
     with the whole text from different seeds too, so that a token that does not matter has the decrease 0.
@@ -154,7 +154,7 @@ def influences(
 
 
 def cosines_across_seeds(imagined: Imagined, one: Ints, two: Ints) -> Floats:
-    """Mean cosine of the pictures of two texts over all pairs of different seeds; NaN if one is missing."""
+    """Compute the mean cosine of the pictures of two texts over all pairs of different seeds; NaN if one is missing."""
     rows = np.concatenate([imagined.rows, np.full((1, imagined.rows.shape[1]), np.nan, np.float32)])
     vectors = rows[imagined.index].astype(np.float64)  # texts × seeds × d; −1 is the row of NaN
     seeds = vectors.shape[1]

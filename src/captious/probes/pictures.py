@@ -1,4 +1,4 @@
-"""Pictures of texts to look at: by seed, beside those of the nearest reference, with how alike they are."""
+"""Galleries of painted texts: pictures by seed, next to those of the nearest reference, with their similarity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GALLERY = "gallery.json"
 
 @dataclass(frozen=True)
 class PaintedText:
-    """One text, the reference nearest to it, and how alike their pictures are."""
+    """A text, its nearest reference, and the similarity of their pictures."""
 
     id: str
     text: str
@@ -37,7 +37,7 @@ class PaintedText:
     """Rank by the likeness of pictures less rank by people, as shares of all texts."""
 
     def facts(self) -> list[str]:
-        """The numbers as a reader sees them."""
+        """Format the numbers for readers."""
         numbers = (("IE-image", self.image), ("IE-text&image", self.cross), ("people", self.human))
         facts = [f"{name} {value:.3f}" for name, value in numbers if value == value]
         if self.gap == self.gap:
@@ -72,17 +72,17 @@ class PictureGallery(Result):
         return sum(code > 0 for _, code in self.pictures.values())
 
     def document(self) -> Document:
-        """The gallery as a page."""
+        """Build the page of the gallery."""
         rated = any(one.gap == one.gap for one in self.texts)
         order = "where people and pictures disagree most first" if rated else "the least alike first"
         if not any(one.reference for one in self.texts):
             order = "in the order of the file"
         left = f", {self.empty:,} empty ones left out" if self.empty else ""
-        paths = self._paths()
+        paths = self._list_paths()
         return Document(
             f"{PurePath(self.name).name}: imagined",
             f"{len(self.texts):,} texts, {order}.",
-            [Gallery("Texts and their pictures", [self._entry(one, paths) for one in self.texts])],
+            [Gallery("Texts and their pictures", [self._build_entry(one, paths) for one in self.texts])],
             notes=[f"{len(self.texts):,} texts{left}, {self.unpainted:,} pictures could not be painted"],
             signatures=[self.signature],
             data={"texts": len(self.texts), "empty": self.empty, "unpainted": self.unpainted},
@@ -94,7 +94,7 @@ class PictureGallery(Result):
         from PIL import Image
 
         (folder / "pictures").mkdir()
-        paths = self._paths()
+        paths = self._list_paths()
         for prompt, path in paths.items():
             Image.fromarray(self.pictures[prompt][0]).save(folder / path)
         facts = {
@@ -107,11 +107,11 @@ class PictureGallery(Result):
         }
         (folder / GALLERY).write_text(dumps(facts, indent=1) + "\n", encoding="utf-8", newline="\n")
 
-    def _paths(self) -> dict[tuple[str, int], str]:
+    def _list_paths(self) -> dict[tuple[str, int], str]:
         numbered = enumerate(self.pictures.items())
         return {prompt: f"pictures/{number:05d}.png" for number, (prompt, (_, code)) in numbered if not code}
 
-    def _entry(self, one: PaintedText, paths: Mapping[tuple[str, int], str]) -> Entry:
+    def _build_entry(self, one: PaintedText, paths: Mapping[tuple[str, int], str]) -> Entry:
         def line(text: str, label: str) -> Line:
             pictures = []
             for seed in self.seeds:
@@ -133,7 +133,7 @@ def paint(
     compile: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> PictureGallery:
-    """Paint texts as ``metric`` does, beside their nearest reference where there are references.
+    """Paint texts as ``metric`` does, next to their nearest reference if there are references.
 
     With ratings, ``human``, the greatest disagreements come first; with only references, the least similar. ``compile``
     compiles the painter first, which pays for many pictures on a GPU.
@@ -163,7 +163,7 @@ def paint(
 
 
 def imagine_metric(metric: str | Imagine) -> Imagine:
-    """ImaginE from its written form."""
+    """Parse ImaginE from its written form; raise InputError for any other metric."""
     parsed = parse(metric) if isinstance(metric, str) else metric
     if not isinstance(parsed, Imagine):
         raise InputError(f"{parsed}: paints no pictures, expected a metric such as imagine(seeds=5)")
@@ -171,7 +171,7 @@ def imagine_metric(metric: str | Imagine) -> Imagine:
 
 
 def imagine_signature(painter: Painter, encoder: Encoder | None, seeds: int) -> str:
-    """Everything that moves a picture and its vector."""
+    """Format everything that changes a picture or its vector."""
     signature = f"painter:{painter.name}#{painter.fingerprint}|settings:{painter.settings}|seeds:0-{seeds - 1}"
     return signature if encoder is None else f"{signature}|encoder:{encoder_id(encoder)}"
 
@@ -185,7 +185,9 @@ def _choose(
     human: Floats | None,
     most: int,
 ) -> list[PaintedText]:
-    """What to show: where people rated, the greatest disagreements first; with references, the least alike first."""
+    """Choose the texts to show: the greatest disagreements with people first; with references only, the least similar
+    first.
+    """
     if encoder is None:
         shown = [PaintedText(key, text) for key, text in zip(captions.ids, texts, strict=True) if text.strip()]
         return shown[:most]

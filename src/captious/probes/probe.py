@@ -1,4 +1,4 @@
-"""What all probes share: how a result names its data, and how shares with intervals are shown."""
+"""Base class of the results of probes, and charts of shares with intervals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIE = 1e-6
 
 @dataclass(frozen=True, repr=False)
 class Probe(Result):
-    """What a probe measured on some data."""
+    """The result of a probe on some data."""
 
     name: str
     """The name of the data: the files that it was read from, with commas between them."""
@@ -56,7 +56,7 @@ class Probe(Result):
         notes: Sequence[str] = (),
         **data: Any,
     ) -> Document:
-        """The document of the probe: ``settings`` are its own, ``signatures`` those of encoders or metrics."""
+        """Build the document of the probe: ``settings`` are its own, ``signatures`` those of encoders or metrics."""
         return Document(
             f"{title}: {self.short_name}",
             about,
@@ -67,12 +67,12 @@ class Probe(Result):
         )
 
     def percent(self, name: str) -> Column:
-        """A column of shares, in percent, with their intervals."""
+        """Return a column of shares in percent, with their intervals."""
         return Column(name, decimals=2, scale=100, level=self.resampling.level)
 
 
 def forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chance: float | None = None) -> Chart:
-    """Shares with their intervals in percent, a row each; rows of one group have one color."""
+    """Draw shares with their intervals in percent, a row each; rows of one group have one color."""
     series = [
         Series(
             group,
@@ -88,7 +88,7 @@ def forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chanc
 
 
 def encoder_name(identity: str) -> str:
-    """The name of an encoder without the digest of its content.
+    """Return the name of an encoder without the digest of its content.
 
     >>> encoder_name("captious-mini#ad1cd87d5ad8")
     'captious-mini'
@@ -97,14 +97,14 @@ def encoder_name(identity: str) -> str:
 
 
 def encoder_signatures(identities: Iterable[str]) -> tuple[str, ...]:
-    """A line for each encoder."""
+    """List one signature line per encoder."""
     return tuple(f"encoder:{identity}" for identity in dict.fromkeys(identities))
 
 
 def measure_all(
     captions: CaptionSet, metrics: Sequence[Metric], progress: Callable[[str], None] | None = None
 ) -> Iterator[tuple[str, Measurement]]:
-    """Every metric on the captions, with a label that no other metric has."""
+    """Yield the measurement of every metric on the captions, with a label that no other metric has."""
     labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
     for metric in metrics:
         if progress:

@@ -1,4 +1,4 @@
-"""OnlyStyle against people's rankings of captions by how close they are to a style: Table 4 of Li and Harrison."""
+"""OnlyStyle against people's rankings of captions by closeness to a style: Table 4 of Li and Harrison."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class StyleAgreement(Result):
         return f"<StyleAgreement of {', '.join(row.style for row in self.styles)}>"
 
     def document(self) -> Document:
-        """One row per style, as in the paper's Table 4; where a style has several sets, they follow one by one."""
+        """Build a row per style, as in the paper's Table 4; the sets of a style follow one by one if there are several.
+        """
         title = "OnlyStyle against people's rankings"
         several = any(len(row.sets) > 1 for row in self.styles)
         correlations = [Column("Pearson", decimals=3), Column("Spearman", decimals=3)]
@@ -71,7 +72,7 @@ class StyleAgreement(Result):
         ]
         sets = [Column("sets")] * several
         columns: list[Column | str] = ["style", *sets, Column("captions"), Column("raters"), *correlations]
-        sections: list[Section] = [Table("styles", title, columns, rows, self._note() if several else "")]
+        sections: list[Section] = [Table("styles", title, columns, rows, self._format_note() if several else "")]
         if several:
             each: list[Sequence[Value]] = [
                 (row.style, one.set, len(one.captions), len(one.raters), one.pearson, one.spearman)
@@ -99,14 +100,14 @@ class StyleAgreement(Result):
             },
         )
 
-    def _note(self) -> str:
+    def _format_note(self) -> str:
         note = "The correlations of a style are the means of those of its sets."
         constant = sum(np.isnan(one.pearson) for row in self.styles for one in row.sets)
         return f"{note} Left out: {constant:,} whose ranks or scores are all equal." if constant else note
 
 
 def correlate(model: StyleModel, source: Any) -> StyleAgreement:
-    """Correlations per style of rows: style, caption, rank; rater and set where there are several.
+    """Compute correlations per style of rows: style, caption, rank; rater and set if there are several.
 
     As in the paper, rank 1 is the worst association, and the ranking of a set that most raters gave stands for people;
     of equally common ones the one given first. Ranks of different sets cannot be compared, so a style has the mean of

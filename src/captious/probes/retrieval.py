@@ -1,4 +1,4 @@
-"""Retrieval: is the image of a caption, or a caption of an image, among the nearest of all?"""
+"""Retrieval: whether the image of a caption, or a caption of an image, is among the nearest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EQUAL = 1e-6
 
 @dataclass(frozen=True)
 class Recall:
-    """One direction of one encoder."""
+    """The recall of one encoder in one direction."""
 
     encoder: str
     direction: str
@@ -44,7 +44,7 @@ class Retrieval(Probe):
     notes: Sequence[str] = ()
 
     def document(self) -> Document:
-        """One row per encoder and direction."""
+        """Build a row per encoder and direction."""
         rows: list[list[Value]] = []
         groups: dict[str, list[Labeled]] = defaultdict(list)
         for row in self.rows:
@@ -73,7 +73,7 @@ def probe_retrieval(
     prefix: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Retrieval:
-    """Recall at 1, 5 and 10 of each encoder, both ways, with intervals over images.
+    """Compute the recall at 1, 5 and 10 of each encoder, both ways, with intervals over images.
 
     ``captions`` has one or more candidates per image. ``prefix`` is put before every caption.
     """
@@ -83,7 +83,7 @@ def probe_retrieval(
 
 
 def recalls(space: Embedded, resampling: Resampling) -> list[Recall]:
-    """Recall both ways, with intervals over images."""
+    """Compute the recall both ways, with intervals over images."""
     to_image, to_text = ranks_both_ways(space.images, space.texts, space.owner)
     described = np.unique(space.owner)
     return [
@@ -104,7 +104,7 @@ class Ranks:
     right: Floats
 
     def hits(self, depth: int) -> Floats:
-        """The probability that a right answer is among the nearest ``depth``, ties in random order.
+        """Compute the probability that a right answer is among the nearest ``depth``, with ties in random order.
 
         >>> Ranks(np.array([0.0, 2.0, 1.0]), np.array([1.0, 0.0, 0.0]), np.ones(3)).hits(2).tolist()
         [1.0, 0.0, 1.0]
@@ -124,7 +124,7 @@ class Ranks:
 
 
 def ranks_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
-    """The ranks from each text to its image, and from each image that has a text to the nearest of its texts.
+    """Rank the image of each text, and the nearest text of each image that has one.
 
     ``owner`` is the image of each text. Ties are broken at random: with e others as near as the right one, every order
     among them is equally likely. So an encoder that gives the same vector to everything reaches chance, not 100.

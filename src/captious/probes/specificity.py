@@ -59,7 +59,7 @@ STEPS = 12
 
 @dataclass(frozen=True)
 class GrowingCaption:
-    """One caption as it grows: ``captions[k]`` has k + 1 units, ``negatives[k]`` is it with a wrong unit added."""
+    """A caption that grows: ``captions[k]`` has k + 1 units, ``negatives[k]`` is it with a wrong unit added."""
 
     image: str
     captions: tuple[str, ...]
@@ -69,7 +69,7 @@ class GrowingCaption:
 
 @dataclass(frozen=True)
 class Details:
-    """Chains of a file, the paths of their images, and what had to be left out."""
+    """The chains of a file, the paths of their images, and the numbers of captions left out."""
 
     name: str
     chains: tuple[GrowingCaption, ...]
@@ -81,7 +81,8 @@ class Details:
     """What moved the texts, for signatures: the grammar that cut them, the seed that drew, the limits they fit."""
 
     def captions(self) -> CaptionSet:
-        """Every text of every chain as an item of its own: the growing captions of a chain, then its negatives."""
+        """Build a set with every text of every chain as an item: the growing captions of a chain, then its negatives.
+        """
         texts = [(text, chain) for chain in self.chains for text in (*chain.captions, *chain.negatives)]
         return CaptionSet.of(
             {str(number): text for number, (text, _) in enumerate(texts)},
@@ -91,7 +92,7 @@ class Details:
         )
 
     def with_wrong_images(self, seed: int = SEED) -> Details:
-        """The same texts against another image: what a score still distinguishes there, it takes from the words."""
+        """Pair the same texts with other images: what a score still distinguishes, it takes from the words."""
         if len(self.paths) < 2:
             raise InputError(f"{self.name}: a control against wrong images needs at least 2 images, found 1")
         order = np.random.default_rng(seed).permutation(len(self.paths))
@@ -101,7 +102,7 @@ class Details:
         return replace(self, paths=moved)
 
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
-        """The chains as far as every text fits the encoder: a detail beyond the limit cannot change the score."""
+        """Cut the chains where a text exceeds the limit of the encoder: a detail beyond it cannot change the score."""
         sizes = count_tokens(encoder, [prefix + text for text in self.captions().candidates.values])
         steps = steps_of(self, sizes.astype(np.float64))
         long = np.maximum(steps.right, steps.wrong) > encoder.limit
@@ -153,7 +154,7 @@ class Specificity(Probe):
     counting: Counting
 
     def document(self) -> Document:
-        """One row per metric, and the rates by the number of units that the caption already had."""
+        """Build a row per metric, and the rates by the number of units that the caption already had."""
         rates = ("SR_pos", "SR_neg", "average")
         numbers = ("steps", "ties", "truncated")
         rows: list[list[Value]] = []
@@ -191,7 +192,7 @@ class Specificity(Probe):
             "Specificity Rate",
             "SR_pos: how often a right detail raises the score. SR_neg: how often a wrong one lowers it. A coin "
             "reaches 50; ties are misses. In percent.",
-            (table, chart, self._by_units()),
+            (table, chart, self._draw_by_units()),
             "|".join((f"specificity({self.counting})", *self.details.settings)),
             [row.signature for row in self.rows],
             notes,
@@ -201,7 +202,7 @@ class Specificity(Probe):
             metrics=self.rows,
         )
 
-    def _by_units(self) -> Chart:
+    def _draw_by_units(self) -> Chart:
         last = min(max(units for row in self.rows for units, *_ in row.by_units), STEPS)
         ticks = [str(units) for units in range(1, last + 1)]
         series = []
@@ -232,7 +233,7 @@ def probe_specificity(
     control: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Specificity:
-    """The Specificity Rate of metrics, any that give a value to a caption of an image.
+    """Compute the Specificity Rate of metrics, any that give a value to a caption of an image.
 
     ``fitting`` ends every chain where a text would exceed the limit of any metric's encoder. ``control`` also shows
     every metric wrong images: a metric that looks is near 50 there; one that has learned which words continue a caption
@@ -308,7 +309,7 @@ class Steps:
 
     @classmethod
     def of(cls, values: Floats, captions: Ints, negatives: Ints) -> Steps:
-        """The steps from the values of every chain: its captions as they grow, then its negatives.
+        """Split the values of every chain into steps: its growing captions come first, then its negatives.
 
         ``captions`` and ``negatives`` say how many it has of each.
 
@@ -323,31 +324,33 @@ class Steps:
         return cls(values[base], values[base + 1], values[first[chain] + captions[chain] + step], chain, step + 1)
 
     def hits(self) -> Floats:
-        """Whether the right detail raises the score, and whether the wrong one lowers it: 1, 0, or NaN unscored."""
+        """Return whether the right detail raises the score, and whether the wrong one lowers it: 1, 0, or NaN if
+        unscored.
+        """
         return np.stack([exceeds(self.right, self.base), exceeds(self.base, self.wrong)], axis=1)
 
 
 def steps_of(details: Details, values: Floats) -> Steps:
-    """The values of `Details.captions` as steps."""
+    """Split the values of `Details.captions` into steps."""
     captions = np.array([len(chain.captions) for chain in details.chains], dtype=np.int64)
     return Steps.of(values, captions, np.array([len(chain.negatives) for chain in details.chains], dtype=np.int64))
 
 
 def exceeds(higher: Floats, lower: Floats) -> Floats:
-    """1 if one score is above the other by more than rounding, 0 if not, NaN if one is missing."""
+    """Return 1 if one score is above the other by more than rounding, 0 if not, NaN if one is missing."""
     missing = np.isnan(higher) | np.isnan(lower)
     return np.where(missing, np.nan, (higher > lower + TIE).astype(np.float64))
 
 
 def _macro(hits: Floats, chain: Ints) -> tuple[Floats, Ints]:
-    """The own rates of each chain that has a step."""
+    """Compute the rates of each chain that has a step."""
     chains, index, steps = np.unique(chain, return_inverse=True, return_counts=True)
     sums = np.stack([np.bincount(index, weights=column) for column in hits.T], axis=1)
     return sums / steps[:, None], chains
 
 
 def _legacy(steps: Steps) -> tuple[Floats, Ints]:
-    """The authors' counting, chain by chain; the bases of a chain are all its captions but the last."""
+    """Count as the authors' code does, chain by chain; the bases of a chain are all its captions but the last."""
     rates, chains = [], []
     numbers, first = np.unique(steps.chain, return_index=True)
     parts = (np.split(values, first[1:]) for values in (steps.base, steps.wrong))
@@ -365,7 +368,7 @@ def _legacy(steps: Steps) -> tuple[Floats, Ints]:
 
 @dataclass
 class _Draft:
-    """A chain as it is read: its units, or its captions and negatives themselves."""
+    """A chain while it is read: its units, or its captions and negatives themselves."""
 
     image: str
     references: tuple[str, ...]
@@ -376,7 +379,7 @@ class _Draft:
     """``units`` is one text that is yet to be cut."""
 
     def texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The growing captions, and the negative of each."""
+        """Return the growing captions, and the negative of each."""
         if self.grown is not None:
             return self.grown
         captions = tuple(" ".join(self.units[: number + 1]) for number in range(len(self.units)))
@@ -391,7 +394,7 @@ def read_details(
     seed: int = SEED,
     grammar: str = "code",
 ) -> Details:
-    """Chains from a file; ``seed`` draws wrong units from other images, ``grammar`` cuts captions into units.
+    """Read chains from a file; ``seed`` draws wrong units from other images, ``grammar`` splits captions into units.
 
     ``references`` by image are for metrics that need them; they win over those of the rows.
     """
@@ -425,7 +428,7 @@ def read_details(
 
 
 def _drafts(row: Row) -> list[_Draft]:
-    """What a row contains: one chain, or one for each of several captions."""
+    """Read the chain of a row, or one chain for each of its captions."""
     image, references = get_image_name(row), tuple(texts_of(row, REFERENCE_COLUMNS) or ())
     units, wrong = texts_of(row, UNIT_COLUMNS), texts_of(row, WRONG_UNIT_COLUMNS)
     negatives, several = texts_of(row, NEGATIVE_COLUMNS), texts_of(row, CAPTION_LIST_COLUMNS)
@@ -447,7 +450,7 @@ def _drafts(row: Row) -> list[_Draft]:
 
 
 def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
-    """Whole captions into units; wrong details of the row are taken in turn, the last one again if they run out."""
+    """Split captions into units; wrong details of the row are taken in turn, the last one again if they run out."""
     from captious.syntax.units import units
 
     for draft, parts in zip(drafts, units([draft.units[0] for draft in drafts], grammar=grammar), strict=True):

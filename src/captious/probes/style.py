@@ -1,4 +1,4 @@
-"""Do captions carry their style? Each is scored under its own style and all others.
+"""Style checks: each caption is scored under its own style and all others.
 
 This is Table 1 of Li and Harrison on any styled corpus.
 """
@@ -51,7 +51,8 @@ class StyledCorpus:
 def stream(
     sources: Iterable[Any], reading: Reading = Reading(), style_column: str = STYLE_COLUMN
 ) -> Iterator[tuple[str, str]]:
-    """(style, caption) of every row of every source; a caption that is a list counts once for each of its texts."""
+    """Yield (style, caption) of every row of every source; a caption that is a list counts once for each of its texts.
+    """
     blank = 0
     for source in sources:
         for style, text, _ in _styled(source, reading, style_column):
@@ -62,7 +63,7 @@ def stream(
 
 
 def read_styled(source: Any, reading: Reading = Reading(), style_column: str = STYLE_COLUMN) -> StyledCorpus:
-    """All rows of a source."""
+    """Read all rows of a source."""
     rows = list(_styled(source, reading, style_column))
     if not rows:
         raise InputError(f"{get_name(source)}: contains no captions")
@@ -120,13 +121,13 @@ class StyleRanks:
         return float(self.wins.mean())
 
     def within(self, share: float) -> float:
-        """How many captions have their own style among this share of the styles, at least one."""
+        """Return the share of captions whose own style is among this share of the styles, at least one."""
         return float((self.ranks <= max(1, int(share * self.styles))).mean())
 
 
 @dataclass(frozen=True, eq=False)
 class StyledCaptions:
-    """The captions of a corpus in the order of their styles, their n-grams located in a model."""
+    """The captions of a corpus in the order of their styles, with their n-grams located in a model."""
 
     corpus: StyledCorpus
     order: Ints
@@ -140,7 +141,7 @@ class StyledCaptions:
     def of(
         cls, model: StyleModel | None, corpus: StyledCorpus, sample: int = 0, resampling: Resampling = Resampling()
     ) -> StyledCaptions:
-        """Test all captions, or a random sample of them; without a model, under one fitted to the corpus itself."""
+        """Select all captions for the test, or a random sample; without a model, fit one to the corpus itself."""
         names = sorted(set(corpus.styles))
         if len(names) < 2:
             raise InputError(f"{corpus.name}: contains one style ({names[0]!r}), expected at least two to distinguish")
@@ -188,7 +189,7 @@ class StyledCaptions:
         return float((sum_by_key(caption, unseen, len(self.style))[longer] == 0).mean()) if longer.any() else 0.0
 
     def retrieval(self, reading: OnlyReading = LITERAL, progress: Progress | None = None) -> StyleRanks:
-        """OnlyStyle of every caption under test under every style."""
+        """Rank the styles of every tested caption by OnlyStyle."""
         style, ngrams, model = self.style[self.tested], self.ngrams, self.model
         if not self.tested.all():
             ngrams = ModelNgrams.of(model, [self.corpus.texts[index] for index in self.order[self.tested].tolist()])
@@ -201,7 +202,7 @@ class StyledCaptions:
         return StyleRanks(below / (len(model.styles) - 1), len(model.styles) - below, len(model.styles))
 
     def stylecider(self, progress: Progress | None = None) -> Floats:
-        """Equation 10 for every caption under test: the share of other styles whose captions it resembles less.
+        """Compute equation 10 for every tested caption: the share of other styles whose captions it resembles less.
 
         A caption resembles a style by its mean StyleCIDEr to the style's captions, itself and its copies left out. NaN
         where a caption's style holds no caption but itself.
@@ -216,7 +217,7 @@ class StyledCaptions:
 
 
 def shares_below(scores: Floats, own: Ints) -> Floats:
-    """The share of styles (columns) under which each caption scores lower than under its own; ties fail."""
+    """Return the share of styles (columns) under which each caption scores lower than under its own; ties fail."""
     mine = scores[np.arange(len(own)), own]
     others = np.isfinite(scores).sum(axis=1) - 1
     below = (scores < mine[:, None] - TIE).sum(axis=1)
@@ -257,7 +258,8 @@ def _order(rows: StyledNgrams, style: Ints, captions: int) -> _Order:
 
 
 def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
-    """Captions under test, a style at a time, and their mean similarity to the captions of each style (columns).
+    """Yield the tested captions of one style at a time, with their mean similarity to the captions of each style
+    (columns).
 
     The mean cosine to the captions of a style comes from the sum of their unit vectors, without looking at pairs.
     """
@@ -283,7 +285,7 @@ def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
 
 
 def _dots(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int) -> tuple[Floats, Floats]:
-    """The summed cosines of one style's captions, under its weights, to each style, and their lengths.
+    """Sum the cosines of one style's captions, under its weights, with those of each style; also return their lengths.
 
     Only n-grams that occur in the style, in the model or in the captions, can matter.
     """
@@ -313,7 +315,7 @@ def _dots(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int)
 
 
 def _summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
-    """Sums of consecutive runs, none of them empty."""
+    """Sum consecutive runs, none of them empty."""
     return np.add.reduceat(values, np.cumsum(lengths) - lengths) if len(lengths) else values[:0]
 
 
@@ -367,7 +369,7 @@ class StyleCheck(Result):
         return [f"the model was fitted on {known}: {advice}", *warnings]
 
     def document(self) -> Document:
-        """Both equations, and how high the true style ranks."""
+        """Build the tables of both equations, and of the ranks of the true style."""
         corpus, model, ranks = self.captions.corpus, self.captions.model, self.retrieval.ranks
         rank = {
             "median": float(np.median(ranks)),
@@ -429,7 +431,7 @@ def check(
     progress: Progress | None = None,
     folds: int = 0,
 ) -> StyleCheck:
-    """How often a caption scores higher under its own style than under another.
+    """Measure how often a caption scores higher under its own style than under another.
 
     ``sample`` captions are tested, or all; without a model, under one fitted to the corpus itself. With ``folds`` the
     items are dealt into so many parts at random, and the captions of a part are tested under a model fitted to those of
@@ -449,7 +451,7 @@ def check(
 
 
 def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
-    """The captions of each fold; the captions of an id are in one fold."""
+    """Yield the captions of each fold as a mask; captions of one id are in one fold."""
     ids = sorted(set(corpus.ids))
     if not 2 <= folds <= len(ids):
         raise InputError(f"{corpus.name}: {folds} folds of {len(ids)} ids, expected 2 to {len(ids)}")
@@ -464,7 +466,7 @@ def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
 
 
 def _fold(captions: StyledCaptions, inside: Bools) -> StyledCaptions:
-    """The captions of a fold under test, with a model of the others."""
+    """Fit a model to the captions outside of a fold, to test those inside."""
     corpus, tokenizer = captions.corpus, strip_version(captions.model.tokenizer)
     rows = zip(corpus.styles, corpus.texts, inside.tolist(), strict=True)
     model = count_block([(style, text) for style, text, tested in rows if not tested], tokenizer, corpus.name)

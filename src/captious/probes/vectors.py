@@ -1,4 +1,4 @@
-"""Images and captions as vectors of an encoder, and their cosines block by block."""
+"""Vectors of images and captions by an encoder, and their cosines block by block."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Vectors:
 
     @classmethod
     def of(cls, rows: Features) -> Vectors:
-        """Vectors with a row each."""
+        """Build vectors with a row each."""
         return cls(rows, np.arange(len(rows)))
 
     def __len__(self) -> int:
         return len(self.index)
 
     def block(self, first: int, size: int) -> Features:
-        """A block of consecutive vectors."""
+        """Return a block of consecutive vectors."""
         return self.rows[self.index[first : first + size]]
 
     def take(self, indices: Ints) -> Vectors:
-        """Some of the vectors."""
+        """Select some of the vectors."""
         return Vectors(self.rows, self.index[indices])
 
 
@@ -70,7 +70,7 @@ class Embedded:
 
 
 def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
-    """All images and candidates. An unusable image is left out with its captions, an empty caption alone."""
+    """Encode all images and candidates. An unusable image is left out with its captions; so are empty captions."""
     from captious.models.domain import describe_mismatch
     from captious.models.features import image_features, text_features
 
@@ -105,7 +105,7 @@ def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
 
 
 def load_encoders(names: Sequence[str], progress: Callable[[str], None] | None) -> Iterator[Encoder]:
-    """Encoders one after another, so that at most one is in use."""
+    """Load encoders one after another, so that at most one is in use."""
     for name in names:
         if progress:
             progress(name)
@@ -113,7 +113,9 @@ def load_encoders(names: Sequence[str], progress: Callable[[str], None] | None) 
 
 
 def cosine_blocks(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int, Floats32]]:
-    """First query, first of the gallery, and the cosines between; the blocks of one query come one after another."""
+    """Yield the first query, the first gallery entry, and the cosines of a block; the blocks of a query are
+    consecutive.
+    """
     for start in range(0, len(queries), QUERIES):
         block = queries.block(start, QUERIES)
         for first in range(0, len(gallery), GALLERY):
@@ -121,7 +123,7 @@ def cosine_blocks(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int
 
 
 def own_cosines(images: Vectors, texts: Vectors, owner: Ints) -> Floats32:
-    """The cosine of each text with its own image."""
+    """Compute the cosine of each text with its own image."""
     cosines = np.empty(len(texts), dtype=np.float32)
     for first in range(0, len(texts), QUERIES):
         own = images.take(owner[first : first + QUERIES])

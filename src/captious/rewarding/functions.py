@@ -39,7 +39,7 @@ class Reward:
 
     def __init__(self, panel: Panel, monitor: Monitor | None, terms: Mapping[Metric, float], name: str) -> None:
         self.panel, self.monitor, self.terms = panel, monitor, dict(terms)
-        self.names = {key: f"{PREFIX}/{short}" for key, short in short_names(terms).items()}
+        self.names = {key: f"{PREFIX}/{short}" for key, short in make_short_names(terms).items()}
         self.__name__ = name
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:

@@ -42,7 +42,7 @@ def build_app(
     pages = RaterPages(plan, log, rules, renderer, answers or Limit(5, seconds=1))
     owner = OwnerPages(log, owner_token, address, renderer)
     failures = Failures(rules, lambda: log.plan().wording)
-    handlers = {HTTPException: failures.refused, DatabaseAway: failures.away, Exception: failures.broken}
+    handlers = {HTTPException: failures.refused, DatabaseAway: failures.handle_database_away, Exception: failures.broken}
     app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
     # Cookies of one machine are shared by all its ports: every study has a name of its own.
     gate = TokenGate(app, owner_token, f"captious_owner_{study_name(plan)}", rules, pages.sessions.wrong)
@@ -74,7 +74,7 @@ class Failures:
             request, status, self.say(WORDS[status]) if status in WORDS else error.detail, error.headers
         )
 
-    async def away(self, request: Request, error: Exception) -> Response:
+    async def handle_database_away(self, request: Request, error: Exception) -> Response:
         """The database cannot be reached or written."""
         now = time.monotonic()
         if now >= self._silent_until:

@@ -32,7 +32,7 @@ FEWEST, MOST = 64, 4096
 """Bounds of the number of connections."""
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """A socket bound to an address; port 0 is any free one.
 
     It says that it is TCP: asyncio sends small answers at once (TCP_NODELAY) only where it knows that, and a browser
@@ -51,7 +51,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def most_connections() -> int:
+def compute_connection_limit() -> int:
     """How many connections one process may have, by the number of files that it may open."""
     try:
         import resource
@@ -129,11 +129,11 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def http_server(app: App, proxied: bool = False, patience: int = 5) -> Server:
+def make_server(app: App, proxied: bool = False, patience: int = 5) -> Server:
     """A server of an app; ``patience`` are the seconds that requests under way have at the end."""
     for name in ("asyncio", "uvicorn.error"):
-        quieten(logging.getLogger(name))
-    protocol: type[asyncio.Protocol] = type("Connection", (Connection,), {"most": most_connections()})
+        limit_repeats(logging.getLogger(name))
+    protocol: type[asyncio.Protocol] = type("Connection", (Connection,), {"most": compute_connection_limit()})
     config = uvicorn.Config(
         app,
         http=protocol,
@@ -161,7 +161,7 @@ class Repeats(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is logged."""
-        key, now = _kind(record), self._clock()
+        key, now = _make_error_key(record), self._clock()
         if now - self._last.get(key, -self.seconds) < self.seconds:
             self._held[key] = self._held.get(key, 0) + 1
             return False
@@ -173,7 +173,7 @@ class Repeats(logging.Filter):
         return True
 
 
-def _kind(record: logging.LogRecord) -> tuple[str, ...]:
+def _make_error_key(record: logging.LogRecord) -> tuple[str, ...]:
     """A key of records of the same error: the first line of the message, and where an exception was raised."""
     raised = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
     trace = None if raised is None else raised.__traceback__
@@ -183,7 +183,7 @@ def _kind(record: logging.LogRecord) -> tuple[str, ...]:
     return str(record.msg).partition("\n")[0], type(raised).__name__, place
 
 
-def quieten(logger: logging.Logger) -> None:
+def limit_repeats(logger: logging.Logger) -> None:
     """Have a logger repeat itself once a minute at most."""
     if not any(isinstance(one, Repeats) for one in logger.filters):
         logger.addFilter(Repeats())

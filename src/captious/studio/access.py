@@ -40,38 +40,38 @@ SHORTEST = 16
 """Fewest characters of a token that an owner chooses."""
 
 
-def new_token() -> str:
+def make_token() -> str:
     """128 random bits that fit into an address."""
     return secrets.token_urlsafe(16)
 
 
-def token_hash(token: str) -> str:
+def hash_token(token: str) -> str:
     """What is stored of a token: it opens nothing.
 
-    >>> token_hash("abc")[:16]
+    >>> hash_token("abc")[:16]
     'ba7816bf8f01cfea'
     """
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def same_token(token: str, expected: str) -> bool:
+def is_same_token(token: str, expected: str) -> bool:
     """Whether two tokens are equal, in a time that does not depend on where they differ."""
     return hmac.compare_digest(token.encode(), expected.encode())
 
 
-def form_token(session: str) -> str:
+def make_form_token(session: str) -> str:
     """The hidden field of the forms of a session; a page of another site cannot know it, since it cannot read cookies.
 
-    >>> form_token("abc") == form_token("abc") != form_token("abd")
+    >>> make_form_token("abc") == make_form_token("abc") != make_form_token("abd")
     True
     """
     return hmac.new(session.encode(), b"captious form", hashlib.sha256).hexdigest()[:32]
 
 
-def owner_token(path: Path | None) -> str:
+def read_owner_token(path: Path | None) -> str:
     """The token in a file, or a new one where there is no file."""
     if path is None:
-        return new_token()
+        return make_token()
     expected = f"expected a token of at least {SHORTEST} characters without spaces"
     try:
         token = read_regular(path, SMALL).decode().strip()
@@ -84,7 +84,7 @@ def owner_token(path: Path | None) -> str:
     return token
 
 
-def _plain_page(status: int, message: str) -> str:
+def _render_plain_page(status: int, message: str) -> str:
     return f"<!doctype html><html lang='en'><title>{status}</title><p>{message}</p></html>"
 
 
@@ -105,7 +105,7 @@ class Rules:
     """Origins that may show the pages in a frame."""
     forms: tuple[str, ...] = ()
     """Origins, besides the server itself, to which a form may be sent."""
-    error_page: Callable[[int, str], str] = field(default=_plain_page, compare=False)
+    error_page: Callable[[int, str], str] = field(default=_render_plain_page, compare=False)
     """The HTML for a status code and a message of ours; the message needs no escaping."""
 
     @classmethod
@@ -225,18 +225,18 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        send = self._with_headers(send)
-        headers = header_values(scope)
+        send = self._add_headers(send)
+        headers = read_headers(scope)
         if not self.rules.allows_host(headers.get("host", "")):
             await refuse(scope, send, self.rules, 400, "This server does not answer under this name.")
-        elif scope["method"] not in SAFE and not _from_own_page(headers, self.rules.origin):
+        elif scope["method"] not in SAFE and not _is_from_own_page(headers, self.rules.origin):
             await refuse(scope, send, self.rules, 403, "The request came from a page of another site.")
         elif scope["method"] in SAFE:
             await self.app(scope, receive, send)
         else:
-            await self._with_body(scope, receive, send)
+            await self._handle_body(scope, receive, send)
 
-    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the whole body first: half a form, of a browser that is gone, must not be taken for an answer."""
         body = bytearray()
         while len(body) <= self.body:
@@ -251,7 +251,7 @@ class Guard:
         else:
             await self.app(scope, _replay(bytes(body), receive), send)
 
-    def _with_headers(self, send: Send) -> Send:
+    def _add_headers(self, send: Send) -> Send:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = {bytes(name).lower() for name, _ in message.get("headers", ())}
@@ -279,13 +279,13 @@ class TokenGate:
             await self.app(scope, receive, send)
             return
         (token,) = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[:1]
-        session = cookie_value(scope, self.cookie)
-        address = client_address(scope)
-        if not token and session and same_token(session, self.token):
+        session = read_cookie(scope, self.cookie)
+        address = get_client_address(scope)
+        if not token and session and is_same_token(session, self.token):
             await self.app(scope, receive, send)
         elif self.wrong.wait(address):
             await refuse(scope, send, self.rules, 429, "Too many wrong tokens. Try again in a minute.")
-        elif token and same_token(token, self.token):
+        elif token and is_same_token(token, self.token):
             cookie = self.rules.cookie(self.cookie, self.token)
             headers = [(b"location", scope["path"].encode()), (b"set-cookie", cookie.encode())]
             await send({"type": "http.response.start", "status": 303, "headers": headers})
@@ -298,7 +298,7 @@ class TokenGate:
     def _is_new(self, session: str) -> bool:
         """Whether a wrong cookie comes for the first time: a page that was open before a restart sends it for hours."""
         before = len(self._refused)
-        self._refused.add(token_hash(session))
+        self._refused.add(hash_token(session))
         if len(self._refused) == before:
             return False
         if before == 10_000:
@@ -306,24 +306,24 @@ class TokenGate:
         return True
 
 
-def header_values(scope: Scope) -> dict[str, str]:
+def read_headers(scope: Scope) -> dict[str, str]:
     """The request's headers; the last one counts where a name occurs twice."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def cookie_value(scope: Scope, name: str) -> str:
+def read_cookie(scope: Scope, name: str) -> str:
     """The cookie of this name, or an empty text."""
     try:
-        cookies = SimpleCookie(header_values(scope).get("cookie", ""))
+        cookies = SimpleCookie(read_headers(scope).get("cookie", ""))
     except CookieError:
         return ""
     return cookies[name].value if name in cookies else ""
 
 
-def client_address(scope: Scope) -> str:
+def get_client_address(scope: Scope) -> str:
     """Where the request came from, for limits: an address, or the /64 network of an IPv6 address, which one person has.
 
-    >>> client_address({"client": ("10.0.0.1", 5000)}), client_address({"client": ("2001:db8::17", 5000)})
+    >>> get_client_address({"client": ("10.0.0.1", 5000)}), get_client_address({"client": ("2001:db8::17", 5000)})
     ('10.0.0.1', '2001:db8::/64')
     """
     written = str(scope["client"][0]) if scope.get("client") else ""
@@ -339,7 +339,7 @@ async def refuse(
     scope: Scope, send: Send, rules: Rules, status: int, message: str, headers: Iterable[tuple[str, str]] = ()
 ) -> None:
     """Answer with an error: a page for people, JSON for a script that asked for it."""
-    if "application/json" in header_values(scope).get("accept", ""):
+    if "application/json" in read_headers(scope).get("accept", ""):
         kind, body = "application/json", json.dumps({"error": message, "status": HTTPStatus(status).phrase})
     else:
         kind, body = "text/html; charset=utf-8", rules.error_page(status, message)
@@ -349,7 +349,7 @@ async def refuse(
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body.encode()})
 
 
-def _from_own_page(headers: dict[str, str], public: str) -> bool:
+def _is_from_own_page(headers: dict[str, str], public: str) -> bool:
     """Whether a request that changes something may come from a page of this server, as far as headers tell.
 
     Browsers say it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms; what
@@ -381,10 +381,10 @@ _BEGINNINGS = (
 )
 
 
-def image_type(beginning: bytes) -> str | None:
+def detect_image_type(beginning: bytes) -> str | None:
     """The media type by the first 16 bytes of a file; None for what browsers do not show, and for SVG, a program.
 
-    >>> image_type(b"GIF89a..."), image_type(b"RIFF0000WEBPVP8 "), image_type(b"<svg xmlns=")
+    >>> detect_image_type(b"GIF89a..."), detect_image_type(b"RIFF0000WEBPVP8 "), detect_image_type(b"<svg xmlns=")
     ('image/gif', 'image/webp', None)
     """
     if beginning[:4] == b"RIFF" and beginning[8:12] == b"WEBP":
@@ -397,10 +397,10 @@ def image_type(beginning: bytes) -> str | None:
 _SOUNDS = ((b"fLaC", "audio/flac"), (b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg"))
 
 
-def sound_type(beginning: bytes) -> str | None:
+def detect_sound_type(beginning: bytes) -> str | None:
     """The media type by the first 16 bytes of a file; None for what browsers do not play.
 
-    >>> sound_type(b"RIFF0000WAVEfmt "), sound_type(b"OggS"), sound_type(bytes([0xFF, 0xFB, 0x90])), sound_type(b"<svg")
+    >>> detect_sound_type(b"RIFF0000WAVEfmt "), detect_sound_type(b"OggS"), detect_sound_type(bytes([0xFF, 0xFB, 0x90])), detect_sound_type(b"<svg")
     ('audio/wav', 'audio/ogg', 'audio/mpeg', None)
     """
     if beginning[:4] == b"RIFF" and beginning[8:12] == b"WAVE":
@@ -413,17 +413,17 @@ def sound_type(beginning: bytes) -> str | None:
     return next((kind for start, kind in _SOUNDS if beginning.startswith(start)), None)
 
 
-def image_file(folder: Path, name: str) -> tuple[Path, str]:
+def find_image_file(folder: Path, name: str) -> tuple[Path, str]:
     """The file of an image and its media type; an `InputError` where it is not an image inside the folder."""
-    return _media_file(folder, name, image_type, "an image", "a JPEG, PNG, GIF, WebP, AVIF or BMP image")
+    return _find_media_file(folder, name, detect_image_type, "an image", "a JPEG, PNG, GIF, WebP, AVIF or BMP image")
 
 
-def sound_file(folder: Path, name: str) -> tuple[Path, str]:
+def find_sound_file(folder: Path, name: str) -> tuple[Path, str]:
     """The file of a sound and its media type; an `InputError` where it is not a sound inside the folder."""
-    return _media_file(folder, name, sound_type, "a sound", "a WAV, FLAC, MP3, Ogg, M4A or AAC sound")
+    return _find_media_file(folder, name, detect_sound_type, "a sound", "a WAV, FLAC, MP3, Ogg, M4A or AAC sound")
 
 
-def _media_file(
+def _find_media_file(
     folder: Path, name: str, type_of: Callable[[bytes], str | None], what: str, kinds: str
 ) -> tuple[Path, str]:
     """A file inside a folder and its media type.
@@ -434,7 +434,7 @@ def _media_file(
     try:
         path = (root / name).resolve(strict=True)
         inside = path.is_relative_to(root)
-        beginning = _first_bytes(path) if inside else b""
+        beginning = _read_first_bytes(path) if inside else b""
     except (OSError, RuntimeError, ValueError) as error:  # absent; a loop of links; a null character
         raise InputError(f"{name!r}: cannot be read in {folder}, expected {what}") from error
     kind = type_of(beginning)
@@ -445,7 +445,7 @@ def _media_file(
     return path, kind
 
 
-def _first_bytes(path: Path) -> bytes:
+def _read_first_bytes(path: Path) -> bytes:
     refuse_irregular(path)
     with path.open("rb") as file:
         return file.read(16)

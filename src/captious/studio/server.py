@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from captious.errors import InputError, require
-from captious.studio.access import App, Rules, owner_token
+from captious.studio.access import App, Rules, read_owner_token
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.sessions import study_name
@@ -55,11 +55,11 @@ class StudyServer:
         require("starlette", "studio")
         require("uvicorn", "studio")
         from captious.studio._app import build_app
-        from captious.studio._serving import listen
+        from captious.studio._serving import open_listener
 
-        token = owner_token(owner_token_file)
+        token = read_owner_token(owner_token_file)
         rules = Rules.of_server(host, public_url)
-        listener = listen(host, port)
+        listener = open_listener(host, port)
         name = f"[{host}]" if ":" in host else host
         address = (public_url or f"http://{name}:{listener.getsockname()[1]}").rstrip("/")
         app = build_app(plan, log, rules, address, token)
@@ -78,7 +78,7 @@ class StudyServer:
     def run(self) -> None:
         """Answer until Ctrl-C; requests that are under way are answered before the end."""
         try:
-            self._server().run(sockets=[self.listener])
+            self._make_server().run(sockets=[self.listener])
         except KeyboardInterrupt:  # uvicorn has stopped, and says it on
             pass
         finally:
@@ -87,7 +87,7 @@ class StudyServer:
     @contextmanager
     def running(self) -> Iterator[str]:
         """Answer in a thread for as long as a block runs; gives the address."""
-        server = self._server()
+        server = self._make_server()
         started = threading.Event()
         thread = threading.Thread(target=_run, args=(server, self.listener, started), daemon=True)
         thread.start()
@@ -105,11 +105,11 @@ class StudyServer:
         self.listener.close()
         self.log.close()
 
-    def _server(self) -> uvicorn.Server:
-        from captious.studio._serving import http_server
+    def _make_server(self) -> uvicorn.Server:
+        from captious.studio._serving import make_server
 
         logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-        return http_server(self.app, self.proxied)
+        return make_server(self.app, self.proxied)
 
 
 def _run(server: uvicorn.Server, listener: socket.socket, started: threading.Event) -> None:

@@ -81,7 +81,8 @@ def test_the_order_of_options_depends_on_seed_item_and_question_alone():
     order = shuffle_options(options, 0, "7", "Which color?")
     assert order == shuffle_options(options[::-1], 0, "7", "Which color?") and sorted(order) == sorted(options)
     others = [
-        shuffle_options(options, *key) for key in ((1, "7", "Which color?"), (0, "8", "Which color?"), (0, "7", "What?"))
+        shuffle_options(options, *key)
+        for key in ((1, "7", "Which color?"), (0, "8", "Which color?"), (0, "7", "What?"))
     ]
     assert any(other != order for other in others)
     firsts = [shuffle_options(options, 0, str(item), "Which color?")[0] for item in range(400)]

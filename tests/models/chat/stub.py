@@ -74,14 +74,14 @@ class StubServer:
             def log_message(self, *args):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL,), daemon=True)
+        self._make_server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._make_server.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._make_server.serve_forever, args=(POLL,), daemon=True)
         self._thread.start()
 
     def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+        self._make_server.shutdown()
+        self._make_server.server_close()
 
 
 class StubModel:

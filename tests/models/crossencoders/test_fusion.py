@@ -50,7 +50,9 @@ def test_before_training_the_logit_is_a_line_through_the_cosine(scenes):
     paths, texts = scenes
     backbone = make_fusion(MINI, width=32)
     backbone.module.calibrate(torch.tensor([0.1, 0.3, 0.5]))
-    expected = cosines(image_features(load_frozen_encoder(MINI), paths), text_features(load_frozen_encoder(MINI), texts))
+    expected = cosines(
+        image_features(load_frozen_encoder(MINI), paths), text_features(load_frozen_encoder(MINI), texts)
+    )
     slope, shift = float(backbone.module.slope.detach()), float(backbone.module.shift.detach())
     assert slope == pytest.approx(1.5 / 0.2)
     np.testing.assert_allclose(logits(backbone, paths, texts), slope * expected + shift, atol=1e-5)

@@ -17,8 +17,8 @@ from tests.studio.studies import KINDS, OWNER, THINGS, make_plan, make_tasks
 
 from captious.errors import InputError
 from captious.studio._app import build_app
-from captious.studio.access import Limit, Rules, new_token, token_hash
-from captious.studio.collect._events import RaterHistory, due, gold_due, total_pages
+from captious.studio.access import Limit, Rules, make_token, hash_token
+from captious.studio.collect._events import RaterHistory, list_due_tasks, count_gold_due, count_pages
 from captious.studio.collect._survey import read_survey
 from captious.studio.collect.amend import amend_study
 from captious.studio.collect.check import check_plan
@@ -66,8 +66,8 @@ class Around:
 
     def enter(self):
         """A new rater with a browser of their own."""
-        token = new_token()
-        (self.rater,) = self.log.add_raters([token_hash(token)])
+        token = make_token()
+        (self.rater,) = self.log.add_raters([hash_token(token)])
         self.browser = TestClient(self.app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False)
         self.page = self.browser.get(f"/r/{token}")
 
@@ -227,11 +227,11 @@ def test_answers_to_questions(question, text, answer):
 
 def test_checks_at_chosen_distances():
     plan = make_plan(".", checks=Checks("gold.jsonl", at=(1, 4)), per_rater=6)
-    assert [gold_due(plan, work) for work in range(7)] == [0, 1, 1, 1, 2, 2, 2]
-    assert total_pages(plan, 10, 5) == 8
+    assert [count_gold_due(plan, work) for work in range(7)] == [0, 1, 1, 1, 2, 2, 2]
+    assert count_pages(plan, 10, 5) == 8
     history, seen = RaterHistory(), []
     for _ in range(8):
-        purpose, _ = next(due(plan, history, 10, ["g1", "g2", "g3"], "r1"))
+        purpose, _ = next(list_due_tasks(plan, history, 10, ["g1", "g2", "g3"], "r1"))
         history.done[purpose] += 1
         if purpose == "gold":
             history.pages[f"g{history.done['gold']}", "gold"] = None

@@ -604,7 +604,7 @@ def test_questions_and_practice_by_keyboard_and_on_a_phone(chromium, tmp_path, s
 
     for options in ({}, PHONE):
         with visitor(chromium, **options) as tab:
-            tab.clock.install()
+            tab.get_lease_time.install()
             enter(tab, made)
             examine(tab)
             press(tab, "Tab", "3", "Enter")  # the number alone: the choice is missing
@@ -628,7 +628,7 @@ def test_questions_and_practice_by_keyboard_and_on_a_phone(chromium, tmp_path, s
             with tab.expect_navigation():
                 press(tab, "Enter")  # the focus is on the way on
             assert "time" not in tab.locator("#status").inner_text()
-            tab.clock.fast_forward(601_000)
+            tab.get_lease_time.fast_forward(601_000)
             expect(tab.locator("#status")).to_have_text("The time is over. Your answer still counts.")
             for key in "4444":
                 press(tab, key)

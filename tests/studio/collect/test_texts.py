@@ -12,7 +12,7 @@ from tests.studio.studies import make_plan
 
 from captious.cli.app import build
 from captious.errors import InputError
-from captious.studio.collect._markdown import example_images, prose
+from captious.studio.collect._markdown import list_example_images, render_prose
 from captious.studio.collect._texts import PageText, text_findings
 from captious.studio.collect.log import open_study
 from captious.studio.collect.new import new_plan
@@ -37,12 +37,12 @@ from captious.studio.collect.tasks import Choice, Task
     ],
 )  # fmt: skip
 def test_a_safe_part_of_markdown(text, html):
-    assert str(prose(text, {"my dog.jpg": "/example/0", "im1.jpg": "/example/1"}, "Beispiel")) == html
+    assert str(render_prose(text, {"my dog.jpg": "/example/0", "im1.jpg": "/example/1"}, "Beispiel")) == html
 
 
 def test_images_of_examples_are_found_once():
     plan = make_plan("here", instructions="![a](a.jpg)\n\n- ![b](b%20c.png)", consent="![a](a.jpg) and `![x](x.jpg)`")
-    assert example_images(plan) == ["a.jpg", "b c.png", "x.jpg"]
+    assert list_example_images(plan) == ["a.jpg", "b c.png", "x.jpg"]
 
 
 # Templates

@@ -253,7 +253,7 @@ def test_only_images_inside_the_named_folder_are_shown(tmp_path, own_images):
         own_images / "drawing.svg",
     ]
     pictures = Pictures([str(tmp_path)], own_images)
-    shown = [pictures.thumbnail("x", name) is not None for name in (*map(str, paths), "../secret.png", None)]
+    shown = [pictures.make_thumbnail("x", name) is not None for name in (*map(str, paths), "../secret.png", None)]
     assert shown == [True, False, False, False, False, False, False]
 
 

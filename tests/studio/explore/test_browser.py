@@ -483,13 +483,13 @@ def test_the_folder_works_on_any_web_server(page, table, tmp_path):
 
 
 def test_a_search_is_asked_once_when_the_typing_pauses(explore, held, page):
-    page.clock.install()
+    page.get_lease_time.install()
     page = explore(held, "sort=rouge&order=given")
-    page.clock.pause_at(datetime.now() + timedelta(days=1))  # however slow the typing is, no time passes
+    page.get_lease_time.pause_at(datetime.now() + timedelta(days=1))  # however slow the typing is, no time passes
     asked = []
     page.on("request", lambda request: "api/list" in request.url and asked.append(request.url))
     page.locator("#search").press_sequentially("train")
-    page.clock.run_for(1000)
+    page.get_lease_time.run_for(1000)
     waits_for(page, "4")
     assert len(asked) == 1 and "q=train" in asked[0]
     assert page.input_value("#search") == "train" and "q=train" in page.url

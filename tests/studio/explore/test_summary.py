@@ -19,7 +19,7 @@ NARROW = "Intervals of fewer than 50 items are too narrow; a run scored with --i
 
 
 def summary_of(table, **address):
-    return Summaries(Explorer(table)).summary(parse_view(table, address))
+    return Summaries(Explorer(table)).summarize(parse_view(table, address))
 
 
 def captions_of(system, ids):

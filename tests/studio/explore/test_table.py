@@ -21,20 +21,20 @@ def test_runs_are_joined_by_id_and_a_system_that_lacks_an_item_has_no_value_ther
     second = write_run(tmp_path / "b", {"4": "a train", "2": "a red chair"}, name="oscar")
     table = open_table([first, second])
     assert [table.find_item(key) for key in "1234"] == [0, 1, None, 2] and table.systems == ("sat", "oscar")
-    rows = table.rows([2, 1, 0])
+    rows = table.read_rows([2, 1, 0])
     assert [[row and row["candidates"] for row in own] for own in rows] == [
         [None, ["a cat"], ["a dog"]],
         [["a train"], ["a red chair"], None],
     ]
     assert [find_first(own, "references") for own in zip(*rows, strict=True)] == [REFERENCES[key] for key in "421"]
-    assert np.isnan(table.values(0, 0)).tolist() == [False, False, True]
-    assert np.isnan(table.values(1, 0)).tolist() == [True, False, False]
-    assert [table.column(table.words(system)).tolist()[1] for system in (0, 1)] == [2.0, 3.0]
+    assert np.isnan(table.read_values(0, 0)).tolist() == [False, False, True]
+    assert np.isnan(table.read_values(1, 0)).tolist() == [True, False, False]
+    assert [table.read_column(table.get_words_sql(system)).tolist()[1] for system in (0, 1)] == [2.0, 3.0]
 
 
 def test_values_are_those_of_the_run(table, runs):
     rows = pq.read_table(runs[1] / "items" / "captions.parquet").to_pylist()
-    assert table.values(1, 0).tolist() == [row["rouge"] for row in rows]
+    assert table.read_values(1, 0).tolist() == [row["rouge"] for row in rows]
     assert [score.label for score in table.scores] == ["ROUGE-L", "BLEU-1", "Human rating", "Human fluency"]
 
 
@@ -43,7 +43,7 @@ def test_metrics_that_only_one_run_has_stand_beside_the_others(tmp_path):
     second = write_run(tmp_path / "b", SYSTEMS["oscar"], metrics="bleu(n=1),rouge", name="oscar")
     table = open_table([first, second])
     assert [score.key for score in table.scores] == ["rouge", "bleu(n=1)"]
-    assert np.isnan(table.values(0, 1)).all() and not np.isnan(table.values(1, 1)).any()
+    assert np.isnan(table.read_values(0, 1)).all() and not np.isnan(table.read_values(1, 1)).any()
 
 
 def test_the_systems_of_a_comparison_are_systems(tmp_path):
@@ -52,7 +52,7 @@ def test_the_systems_of_a_comparison_are_systems(tmp_path):
     compare(sets, "rouge", Resampling(samples=0), permutations=10).save(tmp_path / "run")
     table = open_table([tmp_path / "run"])
     assert table.systems == ("sat", "oscar", "sat v2/final")
-    assert table.values(0, 0).tolist() == table.values(2, 0).tolist() != table.values(1, 0).tolist()
+    assert table.read_values(0, 0).tolist() == table.read_values(2, 0).tolist() != table.read_values(1, 0).tolist()
 
 
 def test_systems_of_one_name_are_called_by_their_folders_and_a_given_name_wins(tmp_path):
@@ -64,11 +64,11 @@ def test_systems_of_one_name_are_called_by_their_folders_and_a_given_name_wins(t
 
 def test_ratings_become_scores_with_their_mean_and_the_gap_between_raters(table):
     # sat: item 1 has 5 and 2, item 2 has 1 and 2; oscar: item 2 has 4 alone.
-    np.testing.assert_array_equal(table.values(0, 2), [3.5, 1.5, np.nan, np.nan])
-    np.testing.assert_array_equal(table.values(1, 2), [np.nan, 4.0, np.nan, np.nan])
-    np.testing.assert_array_equal(table.values(0, 3), [4.0, 5.0, np.nan, np.nan])
-    np.testing.assert_array_equal(table.column(table.gap(0)), [3.0, 1.0, np.nan, np.nan])
-    assert np.isnan(table.column(table.gap(1))).all()
+    np.testing.assert_array_equal(table.read_values(0, 2), [3.5, 1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(table.read_values(1, 2), [np.nan, 4.0, np.nan, np.nan])
+    np.testing.assert_array_equal(table.read_values(0, 3), [4.0, 5.0, np.nan, np.nan])
+    np.testing.assert_array_equal(table.read_column(table.get_gap_sql(0)), [3.0, 1.0, np.nan, np.nan])
+    assert np.isnan(table.read_column(table.get_gap_sql(1))).all()
     said = table.ratings[0, 0]
     assert [(one.rater, dict(one.values), one.comment, one.seconds) for one in said] == [
         ("r1", {"rating": 5.0, "fluency": 4.0}, "", 3.5),
@@ -95,7 +95,7 @@ def test_a_rating_finds_its_caption_by_id_or_image_and_by_system_or_text(runs, t
     path = tmp_path / "other.jsonl"
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     table = open_table(runs, path)
-    assert list(table.ratings) == [(0, 0)] and table.values(0, 2)[0] == 3.5
+    assert list(table.ratings) == [(0, 0)] and table.read_values(0, 2)[0] == 3.5
 
 
 def test_a_rating_of_an_aspect_that_no_statistic_holds_is_refused(runs, tmp_path, kept):
@@ -138,21 +138,21 @@ def test_images_come_from_the_folder_that_is_named(runs, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     Image.new("RGB", (8, 8)).save(other / "2.jpg")
-    assert open_table(runs, images=other).pictures.path("2", str(tmp_path / "photos" / "2.png")) == other / "2.jpg"
+    assert open_table(runs, images=other).pictures.find_path("2", str(tmp_path / "photos" / "2.png")) == other / "2.jpg"
 
 
 def test_images_outside_of_a_run_are_not_opened_unless_their_folder_is_named(tmp_path, own_images):
     run = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat", images=own_images)
     table = open_table([run])
-    assert table.pictures.path("1", str(own_images / "1.png")) is None
+    assert table.pictures.find_path("1", str(own_images / "1.png")) is None
     assert table.warnings[-1].startswith("images are outside the run, such as 1.png; name their folder")
     (run / "photos").mkdir()
     (own_images / "1.png").rename(run / "photos" / "1.png")
-    assert table.pictures.path("1", "photos/1.png") == run / "photos" / "1.png"
-    assert table.pictures.path("1", "../run/photos/1.png") is not None
+    assert table.pictures.find_path("1", "photos/1.png") == run / "photos" / "1.png"
+    assert table.pictures.find_path("1", "../run/photos/1.png") is not None
     (run / "photos" / "2.png").symlink_to(own_images / "2.png")
     for outside in ("photos/2.png", "../photos/2.png", "s3://bucket/2.png", "a\0b", None):
-        assert table.pictures.path("2", outside) is None
+        assert table.pictures.find_path("2", outside) is None
     assert not any("outside" in warning for warning in open_table([run], images=own_images).warnings)
     (tmp_path / "empty").mkdir()
     warning = open_table([run], images=tmp_path / "empty").warnings[-1]

@@ -51,13 +51,13 @@ def explorer(tmp_path, kept):
 
 def listed(explorer, **address):
     view = parse_view(explorer.table, {"sort": "good", **address})
-    items = explorer.items(view)
-    assert [one.item for one in explorer.page(view, 0, 3)] == items[:3]
-    assert [one.item for one in explorer.page(view, 2, 3)] == items[2:]
-    assert [explorer.place(view, item) for item in items] == list(range(len(items))) and explorer.total(view) == len(
-        items
-    )
-    assert "".join(chain.from_iterable(explorer.ids(view))) == "".join("abcd"[item] for item in items)
+    items = explorer.list_items(view)
+    assert [one.item for one in explorer.read_page(view, 0, 3)] == items[:3]
+    assert [one.item for one in explorer.read_page(view, 2, 3)] == items[2:]
+    assert [explorer.find_place(view, item) for item in items] == list(range(len(items))) and explorer.get_total(
+        view
+    ) == len(items)
+    assert "".join(chain.from_iterable(explorer.iterate_ids(view))) == "".join("abcd"[item] for item in items)
     return "".join("abcd"[item] for item in items)
 
 
@@ -133,9 +133,9 @@ def test_an_address_that_is_wrong_is_refused_in_one_line(explorer, address, mess
 
 def test_what_passes_a_filter_is_kept_for_the_pages_that_follow(explorer, monkeypatch):
     view = parse_view(explorer.table, {"sort": "good", "q": "dog"})
-    first = explorer.page(view, 0, 1)
+    first = explorer.read_page(view, 0, 1)
     monkeypatch.setattr(Explorer, "_choose", lambda self, view: pytest.fail("filtered again"))
-    assert explorer.page(parse_view(explorer.table, {"sort": "good", "q": "DOG"}), 0, 1) == first
+    assert explorer.read_page(parse_view(explorer.table, {"sort": "good", "q": "DOG"}), 0, 1) == first
 
 
 def test_many_views_do_not_fill_the_memory(explorer):
@@ -176,7 +176,7 @@ def test_distribution_counts_every_value_once(explorer):
 
 
 def test_charts_follow_the_captions_that_pass(explorer):
-    passing = explorer.passing(
+    passing = explorer.select_captions(
         parse_view(explorer.table, {"sort": "good", "where": "good < 0.45"})
     )  # a of A, b and d of B
     bars = charts.count_bins(explorer.table, 0, 0.0, 1.0, 5, passing)
@@ -186,10 +186,10 @@ def test_charts_follow_the_captions_that_pass(explorer):
     assert [[dot[0] for dot in one["dots"]] for one in dots] == [["a"], ["b", "d"]]
     # One caption has no rank correlation; of B good 0.2 and 0.4 go with error 2 and 4.
     assert [one["rho"] for one in dots] == [None, pytest.approx(1.0)]
-    assert explorer.agreement(passing)[1][0][1] == pytest.approx(1.0)
+    assert explorer.compute_agreement(passing)[1][0][1] == pytest.approx(1.0)
     steps = charts.group_by_length(explorer.table, 0, passing)["systems"][1]["steps"]
     assert [(step["bin"], step["center"]) for step in steps] == [(3, 0.2), (4, 0.4)]
-    nothing = explorer.passing(parse_view(explorer.table, {"q": "zebra"}))
+    nothing = explorer.select_captions(parse_view(explorer.table, {"q": "zebra"}))
     assert all(one == {"rho": None, "dots": []} for one in charts.build_scatter(explorer, 0, 1, nothing))
 
 
@@ -221,7 +221,7 @@ def test_filters_ask_one_caption_not_one_each(explorer):
     assert listed(explorer, **lasso, min="0.5") == ""  # only B has such a value, and B is outside the lasso
 
     def passes(**address):
-        return [one.passes for one in explorer.page(parse_view(explorer.table, {"sort": "good", **address}), 0, 9)]
+        return [one.passes for one in explorer.read_page(parse_view(explorer.table, {"sort": "good", **address}), 0, 9)]
 
     assert passes(**lasso) == [(True, False)]
     assert passes(**lasso, system="A") == [(True, True)]  # a system that is not looked at is not gray
@@ -230,7 +230,7 @@ def test_filters_ask_one_caption_not_one_each(explorer):
 
 def test_what_sorts_an_item_is_a_number_to_show(explorer):
     def sorted_by(**address):
-        listed = explorer.page(parse_view(explorer.table, {"sort": "good", **address}), 0, 9)
+        listed = explorer.read_page(parse_view(explorer.table, {"sort": "good", **address}), 0, 9)
         return [one.value and round(one.value, 6) for one in sorted(listed)]
 
     assert sorted_by(order="raters")[:3] == [3.0, 2.0, 1.0]
@@ -244,5 +244,7 @@ def test_what_sorts_an_item_is_a_number_to_show(explorer):
 
 
 def test_the_metric_that_sorts_stands_against_people(explorer):
-    views = [parse_view(explorer.table, address) for address in ({"sort": "good"}, {"sort": "error"}, {"sort": "rating"})]
+    views = [
+        parse_view(explorer.table, address) for address in ({"sort": "good"}, {"sort": "error"}, {"sort": "rating"})
+    ]
     assert [(view.x, view.y) for view in views] == [(0, 2), (1, 2), (1, 2)]

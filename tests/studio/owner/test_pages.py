@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 from tests.studio.hostile import HOSTILE, ran
 from tests.studio.studies import KINDS, OWNER, Study, make_tasks
 
-from captious.studio.access import token_hash
-from captious.studio.collect._events import Answered, answers_of
+from captious.studio.access import hash_token
+from captious.studio.collect._events import Answered, collect_answers
 from captious.studio.collect._rendering import RendererInForce
 from captious.studio.collect.plan import Checks, Source
 from captious.studio.owner import _agreement as agreement
@@ -152,7 +152,7 @@ def test_answers_that_compare_no_systems_are_counted_only(kind, tmp_path):
     simulate_raters(study.plan, study.log, raters=2)
     text = browser(study).get("/owner").text
     assert "do not compare systems" in text and "Answers so far" in text
-    (counts,) = results.answer_counts(study.plan, study.log.tasks(), answers_of(study.log.events()))
+    (counts,) = results.answer_counts(study.plan, study.log.tasks(), collect_answers(study.log.events()))
     assert sum(number for _, number in counts.counts) == (8 if kind == "labels" else 8 * 3)  # three things a page
 
 
@@ -163,7 +163,7 @@ def test_ratings_are_counted_by_hand(tmp_path):
         rater = study.log.rater_ids()[-1]
         for _ in range(2):
             answer(study, rater, rating)
-    counts = results.answer_counts(study.plan, study.log.tasks(), answers_of(study.log.events()))
+    counts = results.answer_counts(study.plan, study.log.tasks(), collect_answers(study.log.events()))
     # Two raters, two pages with two captions each: four ratings of 4, four of 2.
     assert [one.question for one in counts] == ["correctness", "fluency"]
     assert counts[0].counts == (("1", 0), ("2", 4), ("3", 0), ("4", 4), ("5", 0)) and counts[0].note == "8 ratings"
@@ -176,7 +176,7 @@ def test_tasks_and_raters_open_to_what_was_seen_and_answered(two_systems):
     client = browser(study)
     listed = client.get("/owner/tasks").text
     assert listed.count('<th scope="row">') == 6 and 'href="/owner/tasks/t1"' in listed
-    one = next(one for one in answers_of(study.log.events()) if one.task == "t1")
+    one = next(one for one in collect_answers(study.log.events()) if one.task == "t1")
     task = study.log.tasks()["t1"]
     view = answer_view(study.plan, task, one)
     assert [line.text for line in view.lines] == [{c.id: c.text for c in task.choices}[key] for key in one.order]
@@ -291,7 +291,7 @@ def test_links_are_made_on_the_page_and_shown_once(study):
     page = post(client, "/owner/invite", number="3")
     links = re.findall(r"http://127\.0\.0\.1/r/([\w-]+)", page.text)
     assert len(links) == 3 and "3 not started" in page.text
-    assert [study.log.rater_by_token(token_hash(token)).id for token in links] == ["r6", "r7", "r8"]
+    assert [study.log.rater_by_token(hash_token(token)).id for token in links] == ["r6", "r7", "r8"]
     written = re.search(r'href="data:text/csv;charset=utf-8,([^"]+)"', page.text)[1]
     assert list(csv.DictReader(io.StringIO(unquote(written)))) == [
         {"rater": f"r{number}", "link": f"http://127.0.0.1/r/{link}"} for number, link in enumerate(links, 6)

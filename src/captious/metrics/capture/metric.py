@@ -142,12 +142,12 @@ class Capture(MeanMetric):
         ]
         vectors = self._encode_phrases((one for several in comparisons for one in several), state.value)
         values = [
-            float(np.mean([self._weigh_credits(one.compute_credits(vectors)) for one in several])) if several else np.nan
+            float(np.mean([self._value(one.compute_credits(vectors)) for one in several])) if several else np.nan
             for several in comparisons
         ]
         return Scored(candidate_means(captions, np.array(values, dtype=np.float64)))
 
-    def _weigh_credits(self, credits: Mapping[Kind, Credits]) -> float:
+    def _value(self, credits: Mapping[Kind, Credits]) -> float:
         return sum(weight * credits[kind].f for kind, weight in self._weights.items())
 
     @property

@@ -1,4 +1,4 @@
-"""Which questions are being asked right now, so that no two processes pay for the same one.
+"""Locks on questions that are being asked, so that no two processes pay for the same one.
 
 A claim is a lock on one byte of a file beside the store of replies. It ends with the process that holds it.
 """
@@ -18,7 +18,7 @@ HEXADECIMAL = 15
 
 
 class Claims:
-    """The claims of this process on the questions of one store; threads may share it."""
+    """Claims of this process on the questions of one store; thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class Claims:
         self._file: int | None = None
 
     def take(self, digest: str) -> bool:
-        """Claim a question; False where somebody is asking it. Where files cannot be locked, nobody is waited for."""
+        """Claim a question; return False if it is claimed already. If files cannot be locked, every claim succeeds."""
         with self._lock:
             if digest in self._own:
                 return False
@@ -42,7 +42,7 @@ class Claims:
             return taken
 
     def give_back(self, *digests: str) -> None:
-        """End claims of this process."""
+        """Release claims of this process."""
         with self._lock:
             for digest in self._own.intersection(digests):
                 self._own.discard(digest)
@@ -51,7 +51,7 @@ class Claims:
                         _unlock_byte(self._file, int(digest[:HEXADECIMAL], 16))
 
     def close(self) -> None:
-        """End all claims of this process."""
+        """Release all claims of this process."""
         with self._lock:
             self._own.clear()
             if self._file is not None:

@@ -1,4 +1,4 @@
-"""A question for a chat model and what came back, as values; and the JSON that both travel as."""
+"""Requests to a chat model and its replies as values, with their JSON form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_TOKENS = 10**8
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has.
+    """Estimate the number of tokens of a text.
 
     >>> estimate_tokens(""), estimate_tokens("a dog")
     (0, 2)
@@ -47,7 +47,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Request:
-    """A conversation that the model is to continue, and how."""
+    """A conversation that the model continues, with sampling parameters."""
 
     turns: tuple[Turn, ...]
     temperature: float = 0.0
@@ -65,23 +65,23 @@ class Request:
 
     @property
     def images(self) -> int:
-        """The number of images."""
+        """Number of images."""
         return sum(len(turn.images) for turn in self.turns)
 
     @property
     def estimated_tokens(self) -> int:
-        """About how long the prompt is."""
+        """Estimated length of the prompt in tokens."""
         return estimate_tokens("".join(turn.text for turn in self.turns)) + IMAGE_TOKENS * self.images
 
     @property
     def beginning(self) -> list[tuple[list[str], str]]:
-        """What orders requests: those that begin alike follow each other, so that servers reuse what they have read."""
+        """Sort key of requests: those with a common prefix follow each other, so that servers reuse their cache."""
         return [
             ([one if isinstance(one, str) else str(id(one)) for one in turn.images], turn.text) for turn in self.turns
         ]
 
     def build_payload(self, model: str, encoded: bool = True) -> dict[str, Any]:
-        """The body of the HTTP request; with digests in place of images where ``encoded`` is off."""
+        """Build the body of the HTTP request; with ``encoded=False`` images are replaced by their digests."""
         body: dict[str, Any] = {
             "model": model,
             "messages": [{"role": turn.role, "content": self._content(turn, encoded)} for turn in self.turns],
@@ -99,7 +99,8 @@ class Request:
         return body
 
     def digest(self, model: str) -> str:
-        """What the reply is stored under: model, messages with the content of images, parameters, sample."""
+        """Return the key of the reply in the store: a hash of model, messages with image contents, parameters, sample.
+        """
         text = json.dumps(self.build_payload(model, encoded=False), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -112,7 +113,7 @@ class Request:
 
 
 def make_data_url(image: ImageSource) -> str:
-    """An image as the text that servers take; encoded once for the questions about it that follow each other."""
+    """Encode an image as a data URL; cached for consecutive questions about the same image."""
     return _make_data_url(image, _get_stamp(image))
 
 
@@ -130,7 +131,7 @@ def _make_data_url(image: ImageSource, stamp: object) -> str:
 
 
 def hash_image(image: ImageSource) -> str:
-    """The digest of an image's content, for the digest of a request."""
+    """Return the digest of an image's content, for the digest of a request."""
     if isinstance(image, str):
         return _hash_file(image, _get_stamp(image))
     return f"sha256:{hashlib.sha256(read_image(image)).hexdigest()}"
@@ -142,7 +143,7 @@ def _hash_file(path: str, stamp: object) -> str:
 
 
 def _get_stamp(image: ImageSource) -> object:
-    """Changes where a file does; an image in memory has none."""
+    """Return modification time and size of a file, for cache keys; None for an image in memory."""
     if not isinstance(image, str):
         return None
     try:
@@ -154,7 +155,7 @@ def _get_stamp(image: ImageSource) -> object:
 
 @dataclass(frozen=True)
 class ReplyToken:
-    """One token of a reply, with what the model could have said in its place."""
+    """One token of a reply, with the alternatives of the model."""
 
     text: bytes
     top: tuple[tuple[bytes, float], ...]
@@ -163,7 +164,7 @@ class ReplyToken:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said."""
+    """Reply of a model."""
 
     text: str
     tokens: tuple[ReplyToken, ...] = ()
@@ -185,7 +186,7 @@ class Reply:
 
     @classmethod
     def of(cls, response: Mapping[str, Any]) -> Reply:
-        """The reply in a response of a server. A server that leaves parts out, or sends null for them, is read too.
+        """Parse the response of a server; missing or null parts are tolerated.
 
         >>> Reply.of({"choices": [{"message": {"content": "8"}, "finish_reason": "stop"}], "model": "m"}).text
         '8'
@@ -219,7 +220,7 @@ class Reply:
         )
 
     def find_token(self, position: int) -> tuple[ReplyToken, int] | None:
-        """The token that holds the character at a position of the text, and where in the token it is, in bytes.
+        """Return the token at a character position of the text, and the byte offset within the token.
 
         >>> reply = Reply("a 0.8", (ReplyToken(b"a ", ()), ReplyToken(b"0.", ()), ReplyToken(b"8", ())))
         >>> reply.find_token(4)[0].text
@@ -241,7 +242,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no reply, or none that can be read."""
+    """Reason why there is no reply, or none that can be parsed."""
 
     reason: str
     reply: str = ""
@@ -249,7 +250,7 @@ class Failure:
 
 
 def _split_thoughts(content: str) -> tuple[str, str]:
-    """The thoughts of a model and its answer. Some servers leave out the first mark; a reply may end in thoughts.
+    """Split a reply into thoughts and answer; the opening mark may be missing, and the answer may be empty.
 
     >>> _split_thoughts("<think>A dog? 10?</think> 8"), _split_thoughts("hm</think>8"), _split_thoughts("<think>hm"), _split_thoughts("8")
     (('A dog? 10?', '8'), ('hm', '8'), ('hm', ''), ('', '8'))
@@ -262,7 +263,7 @@ def _split_thoughts(content: str) -> tuple[str, str]:
 
 
 def _select_answer_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[ReplyToken, ...]:
-    """The tokens of the answer, where those of thoughts stand before them; none where one token holds parts of both."""
+    """Return the tokens of the answer without those of the thoughts; none if one token belongs to both."""
     size = sum(len(token.text) for token in tokens)
     answer = text.encode()
     if size <= len(answer) or not b"".join(token.text for token in tokens).endswith(answer):
@@ -275,7 +276,7 @@ def _select_answer_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[Re
 
 
 def _read_count(value: Any) -> int | None:
-    """A number of tokens that a server reports; None where it reports none, or one that cannot be."""
+    """Return a token count that a server reports; None if it is missing or impossible."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and 0 <= value <= MOST_TOKENS else None
 
@@ -286,6 +287,6 @@ def _parse_token(entry: Mapping[str, Any]) -> ReplyToken:
 
 
 def _get_bytes(entry: Mapping[str, Any]) -> bytes:
-    """The bytes of a token, which may be a part of a character."""
+    """Return the bytes of a token, which may be a part of a character."""
     raw = entry.get("bytes")
     return bytes(raw) if raw else str(entry.get("token", "")).encode()

@@ -39,10 +39,10 @@ class Database:
     """One database, for all threads of this process."""
 
     def __init__(self, address: str | Path) -> None:
-        self.url = url_of(address)
+        self.url = parse_database_url(address)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.name = str(self.url.database) if self.sqlite else self.url.render_as_string(hide_password=True)
-        self.engine = _sqlite_engine(self.url) if self.sqlite else _postgresql_engine(self.url)
+        self.engine = _make_sqlite_engine(self.url) if self.sqlite else _make_postgresql_engine(self.url)
         with _making:
             self._writer = _writers.setdefault(os.path.realpath(self.name), threading.Lock())
 
@@ -56,7 +56,7 @@ class Database:
         """A transaction that changes nothing. With ``snapshot`` it sees one moment, as it always does in SQLite."""
         repeatable = snapshot and not self.sqlite
         engine = self.engine.execution_options(isolation_level="REPEATABLE READ") if repeatable else self.engine
-        with self._reachable(), engine.connect() as connection:  # rolled back at the end: there is nothing to store
+        with self._convert_errors(), engine.connect() as connection:  # rolled back at the end: there is nothing to store
             self._begin(connection, "BEGIN")
             yield connection
 
@@ -65,16 +65,16 @@ class Database:
 
         SQLite has one writer at a time: threads of this process queue here, other processes in SQLite itself.
         """
-        with self._reachable(), self._writer if self.sqlite else nullcontext():
+        with self._convert_errors(), self._writer if self.sqlite else nullcontext():
             for _ in range(2):
                 try:
-                    return self._change(change)
+                    return self._apply_change(change)
                 except sa.exc.DBAPIError as error:
                     if getattr(error.orig, "sqlstate", None) not in AGAIN:
                         raise
-            return self._change(change)
+            return self._apply_change(change)
 
-    def _change(self, change: Callable[[sa.Connection], T]) -> T:
+    def _apply_change(self, change: Callable[[sa.Connection], T]) -> T:
         with self.engine.begin() as connection:
             self._begin(connection, "BEGIN IMMEDIATE")
             return change(connection)
@@ -95,7 +95,7 @@ class Database:
     @contextmanager
     def raw(self) -> Iterator[sqlite3.Connection]:
         """A connection of SQLite's own driver, outside of a transaction."""
-        with self._reachable():
+        with self._convert_errors():
             connection = self.engine.raw_connection()
             try:
                 yield cast(sqlite3.Connection, connection.driver_connection)
@@ -103,7 +103,7 @@ class Database:
                 connection.close()
 
     @contextmanager
-    def _reachable(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Errors of a database that is away become `DatabaseAway`; those of a mistake in the code stay as they are."""
         try:
             yield
@@ -111,12 +111,12 @@ class Database:
             raise DatabaseAway(errno.EIO, "all connections are in use", self.name) from error
         except (sa.exc.DatabaseError, sa.exc.InterfaceError, sqlite3.Error) as error:
             cause = getattr(error, "orig", None) or error
-            if not _away(cause):
+            if not _is_away(cause):
                 raise
             raise DatabaseAway(errno.EIO, format_one_line(cause), self.name) from error
 
 
-def _away(error: BaseException) -> bool:
+def _is_away(error: BaseException) -> bool:
     """Whether an error of a driver says that the database cannot be used, and not that a statement is wrong."""
     if isinstance(error, sqlite3.Error):  # the plain class: the file is damaged, or no database
         return type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
@@ -125,7 +125,7 @@ def _away(error: BaseException) -> bool:
     return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError))
 
 
-def url_of(database: str | Path) -> sa.URL:
+def parse_database_url(database: str | Path) -> sa.URL:
     """The address of a database: a path, ``sqlite:///…`` or ``postgresql://…``."""
     text = str(database)
     if "://" not in text:
@@ -144,12 +144,12 @@ def url_of(database: str | Path) -> sa.URL:
     raise InputError(f"database {url.drivername}://…: expected a file of SQLite, or postgresql://…")
 
 
-def _postgresql_engine(url: sa.URL) -> sa.Engine:
+def _make_postgresql_engine(url: sa.URL) -> sa.Engine:
     options = {"pool_size": 8, "max_overflow": POOL - 8, "pool_timeout": BUSY, "pool_pre_ping": True}
     return sa.create_engine(url, connect_args={"connect_timeout": int(BUSY)}, **options)
 
 
-def _sqlite_engine(url: sa.URL) -> sa.Engine:
+def _make_sqlite_engine(url: sa.URL) -> sa.Engine:
     options = {"pool_size": 8, "max_overflow": POOL - 8, "pool_timeout": BUSY}
     engine = sa.create_engine(url, connect_args={"timeout": BUSY, "check_same_thread": False}, **options)
     sa.event.listen(engine, "connect", _set_up_sqlite)

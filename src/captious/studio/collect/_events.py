@@ -152,7 +152,7 @@ class Page:
     """The name of the page that the rater did before."""
 
 
-def answers_of(events: Iterable[Event]) -> list[Answered]:
+def collect_answers(events: Iterable[Event]) -> list[Answered]:
     """The last answer of every rater to every task and purpose, in the order of their first answers."""
     opened: dict[tuple[str, str | None, Purpose], datetime] = {}
     answers: dict[tuple[str, str | None, Purpose], Event] = {}
@@ -167,12 +167,12 @@ def answers_of(events: Iterable[Event]) -> list[Answered]:
         elif one.kind == "answered":
             answers[one.rater, one.task, one.body["purpose"]] = one
     return [
-        _answered(one, max(0.0, (one.at - opened[key]).total_seconds()), one.rater in excluded)
+        _build_answer(one, max(0.0, (one.at - opened[key]).total_seconds()), one.rater in excluded)
         for key, one in answers.items()
     ]
 
 
-def _answered(one: Event, elapsed: float, excluded: bool) -> Answered:
+def _build_answer(one: Event, elapsed: float, excluded: bool) -> Answered:
     body = one.body
     seconds = body.get("seconds")
     return Answered(
@@ -251,7 +251,7 @@ class RaterHistory:
             self.done[page.purpose] += not page.counts
             page.answer = event.seq
         elif event.kind in ("skipped", "returned", "released"):
-            for page in self._unanswered(event.task):
+            for page in self._list_unanswered(event.task):
                 self.done[page.purpose] += event.kind == "skipped" and not page.skipped
                 page.closed, page.skipped = True, page.skipped or event.kind == "skipped"
             self.finished |= event.kind == "returned"
@@ -275,7 +275,7 @@ class RaterHistory:
         else:
             page.place, page.at = body["place"], event.at
 
-    def _unanswered(self, task: str | None) -> list[Opened]:
+    def _list_unanswered(self, task: str | None) -> list[Opened]:
         pages = [page for page in self.pages.values() if page.answer is None]
         return pages if task is None else [page for page in pages if page.task == task]
 
@@ -322,12 +322,12 @@ class Amendment:
         """The difference, a line for each key."""
         units = {"lease": " s"}
         return [
-            f"{one['key']}: {_brief(one['from'])} → {_brief(one['to'])}{units.get(one['key'], '')}"
+            f"{one['key']}: {_format_brief(one['from'])} → {_format_brief(one['to'])}{units.get(one['key'], '')}"
             for one in self.changes
         ]
 
 
-def _brief(value: Any) -> str:
+def _format_brief(value: Any) -> str:
     """A value of a plan in a line."""
     values = value if isinstance(value, (list, tuple)) else [value]
     text = ", ".join(f"{one:g}" if isinstance(one, float) else "" if one is None else str(one) for one in values)
@@ -356,7 +356,7 @@ class StudyHistory:
             return replace(self, n=event.n, paused=event.at, message=str(event.body.get("message", "")))
         if event.kind == "resumed":
             return replace(self, n=event.n, paused=None, message="")
-        amendments = (*self.amendments, amendment_of(event))
+        amendments = (*self.amendments, parse_amendment(event))
         return replace(self, n=event.n, amendments=amendments, amended=event)
 
     @property
@@ -364,7 +364,7 @@ class StudyHistory:
         """The number of the last event that gave raters more to do; 0 where none did."""
         return max((one.seq for one in self.amendments if one.widens), default=0)
 
-    def clock(self, now: datetime) -> datetime:
+    def get_lease_time(self, now: datetime) -> datetime:
         """The time by which leases run: it stands still during a pause."""
         return now if self.paused is None else min(now, self.paused)
 
@@ -373,7 +373,7 @@ WIDENING = ("tasks", "overlap", "per_rater")
 """Keys of an amendment that give raters more to do."""
 
 
-def amendment_of(event: Event) -> Amendment:
+def parse_amendment(event: Event) -> Amendment:
     """The amendment that an event tells of."""
     body = event.body
     changes = tuple(body["changes"])
@@ -381,39 +381,39 @@ def amendment_of(event: Event) -> Amendment:
     return Amendment(event.seq, event.at, body["why"], changes, body["tasks"], widens)
 
 
-def wanted(plan: Plan, tasks: int) -> int:
+def count_work(plan: Plan, tasks: int) -> int:
     """Tasks that a rater is asked to do, gold and repeated ones not counted."""
     return min(plan.per_rater, tasks)
 
 
-def total_pages(plan: Plan, tasks: int, gold: int) -> int:
+def count_pages(plan: Plan, tasks: int, gold: int) -> int:
     """Pages that a rater sees in all where nothing runs out."""
-    work = wanted(plan, tasks)
-    return work + min(gold, gold_due(plan, work)) + min(plan.checks.repeat, work // 2)
+    work = count_work(plan, tasks)
+    return work + min(gold, count_gold_due(plan, work)) + min(plan.checks.repeat, work // 2)
 
 
-def gold_due(plan: Plan, work: int) -> int:
+def count_gold_due(plan: Plan, work: int) -> int:
     """Gold tasks that a rater should have seen after so many tasks of work."""
     at = plan.checks.at
     return sum(number <= work for number in at) if at else work // plan.checks.every
 
 
-def due(
+def list_due_tasks(
     plan: Plan, history: RaterHistory, tasks: int, gold: Sequence[str], rater: str
 ) -> Iterator[tuple[Purpose, str]]:
     """What a rater may do next, best first. A task of purpose ``work`` is named by the database; here it is empty.
 
     ``gold`` are the tasks whose answer is known, those of practice among them.
     """
-    work, asked = history.done["work"], wanted(plan, tasks)
+    work, asked = history.done["work"], count_work(plan, tasks)
     unlearnt = [task for task in gold if is_practice(task) and (task, "practice") not in history.pages]
     if unlearnt and not work:
         yield "practice", unlearnt[0]
     unseen = [task for task in gold if not is_practice(task) and (task, "gold") not in history.pages]
-    if unseen and history.done["gold"] < gold_due(plan, work):
+    if unseen and history.done["gold"] < count_gold_due(plan, work):
         yield "gold", _choose(unseen, plan.seed, f"gold/{rater}")
     repeats = history.done["repeat"]
-    early = _early(history) if repeats < plan.checks.repeat else []
+    early = _list_early_tasks(history) if repeats < plan.checks.repeat else []
     # The last repeats alternate with the last tasks, so that they do not stand out.
     if early and work > asked - (plan.checks.repeat - repeats):
         yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
@@ -423,27 +423,27 @@ def due(
         yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
 
 
-def _early(history: RaterHistory) -> list[str]:
+def _list_early_tasks(history: RaterHistory) -> list[str]:
     """Tasks of the first half of a rater's work that may be shown again."""
     done = [page.task for page in history.pages.values() if page.purpose == "work" and page.answer]
     return [task for task in done[: len(done) // 2] if (task, "repeat") not in history.pages]
 
 
 def _choose(tasks: Sequence[str], seed: int, name: str) -> str:
-    return tasks[int(generator(seed, name).integers(len(tasks)))]
+    return tasks[int(make_generator(seed, name).integers(len(tasks)))]
 
 
-def generator(seed: int, name: str) -> np.random.Generator:
+def make_generator(seed: int, name: str) -> np.random.Generator:
     """Random numbers of a name and the seed of the plan, whatever was drawn before."""
     return np.random.default_rng(int(make_keys([name], seed)[0]))
 
 
-def expired(lease: datetime, now: datetime, length: timedelta) -> bool:
+def is_expired(lease: datetime, now: datetime, length: timedelta) -> bool:
     """Whether a lease has ended. So has one that ends too late: the clock was set back."""
     return lease <= now or lease > now + length + FAR
 
 
-def place_of_answer(slots: Sequence[Slot], rater: str, now: datetime, length: timedelta) -> int | None:
+def find_answer_place(slots: Sequence[Slot], rater: str, now: datetime, length: timedelta) -> int | None:
     """The place that an answer fills, of the slots of its task: the rater's own, else one that nobody keeps.
 
     None where others have them all: then the answer is late, and is stored beside the target.
@@ -452,12 +452,12 @@ def place_of_answer(slots: Sequence[Slot], rater: str, now: datetime, length: ti
     free = [
         slot.place
         for slot in slots
-        if not slot.done and (slot.lease is None or expired(slot.lease, now, length)) and slot.rater != rater
+        if not slot.done and (slot.lease is None or is_expired(slot.lease, now, length)) and slot.rater != rater
     ]
     return next(iter(own + free), None)
 
 
-def rebuild(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[tuple[str, int], Slot]:
+def compute_slots(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[tuple[str, int], Slot]:
     """The slots that a log implies, by task and place. ``tasks`` are those without gold.
 
     Plan and tasks are those of now: amendments only add tasks and places, which are free until somebody opens them.
@@ -465,7 +465,7 @@ def rebuild(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[t
     events = list(events)
     slots = {(task, place): Slot(task, place) for task in tasks for place in range(plan.overlap)}
     held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
-    length = timedelta(seconds=_first_lease(plan, events))
+    length = timedelta(seconds=_find_first_lease(plan, events))
     paused = None
 
     def put(slot: Slot) -> None:
@@ -496,17 +496,17 @@ def rebuild(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[t
             paused = event.at
         elif event.kind == "resumed" and paused is not None:
             for slot in [slot for slot in slots.values() if slot.lease is not None]:
-                put(extended(slot, paused, event.at))
+                put(extend_lease(slot, paused, event.at))
     return slots
 
 
-def extended(slot: Slot, paused: datetime, resumed: datetime) -> Slot:
+def extend_lease(slot: Slot, paused: datetime, resumed: datetime) -> Slot:
     """A slot whose lease did not run during a pause."""
     assert slot.lease is not None
     return replace(slot, lease=slot.lease + max(resumed - paused, timedelta(0)))
 
 
-def _first_lease(plan: Plan, events: Iterable[Event]) -> float:
+def _find_first_lease(plan: Plan, events: Iterable[Event]) -> float:
     """The lease in seconds with which the study began."""
     changes = (one for event in events if event.kind == "amended" for one in event.body["changes"])
     return float(next((one["from"] for one in changes if one["key"] == "lease"), plan.lease))

@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _make_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("zero", {"html": False}).enable(["list", "emphasis", "image", "escape"])
 
 
-def texts_of(plan: Plan) -> Iterator[tuple[str, str]]:
+def list_markdown_texts(plan: Plan) -> Iterator[tuple[str, str]]:
     """The texts of a study in Markdown, with the names of their keys."""
     yield from (("instructions", plan.instructions), ("consent", plan.consent))
 
 
-def example_images(plan: Plan) -> list[str]:
+def list_example_images(plan: Plan) -> list[str]:
     """The names of the images that the texts of a study show, each once."""
-    tokens = (token for _, text in texts_of(plan) for token in _parser().parse(text))
-    return list(dict.fromkeys(_file(image) for token in tokens for image in _images(token)))
+    tokens = (token for _, text in list_markdown_texts(plan) for token in _make_parser().parse(text))
+    return list(dict.fromkeys(_get_file_name(image) for token in tokens for image in _list_images(token)))
 
 
-def _images(token: Token) -> Iterator[Token]:
+def _list_images(token: Token) -> Iterator[Token]:
     return (child for child in token.children or () if child.type == "image")
 
 
@@ -47,15 +47,15 @@ def _has_words(token: Token | None) -> bool:
     return token is not None and any(child.type == "text" and child.content.strip() for child in token.children or ())
 
 
-def _file(image: Token) -> str:
+def _get_file_name(image: Token) -> str:
     """The name of an image as the owner wrote it: the parser quotes it for an address."""
     return unquote(str(image.attrs["src"]))
 
 
-def prose(text: str, addresses: Mapping[str, str], alt: str) -> Markup:
+def render_prose(text: str, addresses: Mapping[str, str], alt: str) -> Markup:
     r"""A text as HTML. ``addresses`` are those of the images by name; ``alt`` describes an image without a text.
 
-    >>> print(prose("A **bold** word <b>\n\n- one\n- two", {}, ""))
+    >>> print(render_prose("A **bold** word <b>\n\n- one\n- two", {}, ""))
     <p dir="auto">A <strong>bold</strong> word &lt;b&gt;</p>
     <ul>
     <li dir="auto">one</li>
@@ -63,13 +63,13 @@ def prose(text: str, addresses: Mapping[str, str], alt: str) -> Markup:
     </ul>
     <BLANKLINE>
     """
-    parser = _parser()
+    parser = _make_parser()
     tokens = parser.parse(text)
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "list_item_open" or (token.type == "paragraph_open" and _has_words(following)):
             token.attrSet("dir", "auto")
-        for image in _images(token):
-            address = addresses.get(_file(image), "")
+        for image in _list_images(token):
+            address = addresses.get(_get_file_name(image), "")
             image.attrs = {"src": address, "alt": "", "loading": "lazy"}
             if not image.content:
                 image.children = parser.parseInline(alt)[0].children

@@ -23,16 +23,16 @@ from captious.errors import InputError
 from captious.studio.access import (
     Limit,
     Rules,
-    client_address,
-    image_file,
-    new_token,
-    same_token,
-    sound_file,
-    token_hash,
+    get_client_address,
+    find_image_file,
+    make_token,
+    is_same_token,
+    find_sound_file,
+    hash_token,
 )
 from captious.studio.collect._events import Page, Purpose
 from captious.studio.collect._rendering import COMMENT, PageRenderer, RendererInForce
-from captious.studio.collect._survey import Moment, questions_of, read_survey
+from captious.studio.collect._survey import Moment, list_questions, read_survey
 from captious.studio.collect._tables import PERSON
 from captious.studio.collect._wording import Wording
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
@@ -124,7 +124,7 @@ class RaterPages:
         """The bare address: it says where to go on."""
         if self.plan.source.name == "open":
             return RedirectResponse(f"/s/{study_name(self.plan)}", 303)
-        return self._message(self.say("welcome"), self.say("open_your_link"))
+        return self._show_message(self.say("welcome"), self.say("open_your_link"))
 
     def health(self, request: Request) -> Response:
         """Answer whoever watches the server: 200 where the database answers."""
@@ -142,7 +142,7 @@ class RaterPages:
     def link(self, request: Request) -> Response:
         """A personal link: the token moves into a cookie, and the address is clean afterwards."""
         token = request.path_params["token"]
-        return self._enter(self._session(request, token))
+        return self._begin_session(self._session(request, token))
 
     def door(self, request: Request) -> Response:
         """The one link for everybody, which platforms extend by the ids of the person."""
@@ -160,9 +160,9 @@ class RaterPages:
             raise HTTPException(403, self.say(lack, platform=platform))
         known = self.sessions.session_of(request.cookies.get(self.sessions.cookie, ""))
         if known is not None and known.parameters == parameters:  # a reload
-            return self._enter(known)
+            return self._begin_session(known)
         self._count_visitor(request)
-        return self._enter(self.sessions.enter(parameters, travels=source == "mturk"))
+        return self._begin_session(self.sessions.enter(parameters, travels=source == "mturk"))
 
     def enter(self, request: Request, form: Form) -> Response:
         """Begin an open study: the visitor becomes a rater. A mere visit makes none: previews of links visit too."""
@@ -170,13 +170,13 @@ class RaterPages:
         if self.plan.source.name != "open":
             raise HTTPException(405)
         self._count_visitor(request)
-        token = new_token()
-        self.log.add_raters([token_hash(token)])
-        return self._enter(self._session(request, token))
+        token = make_token()
+        self.log.add_raters([hash_token(token)])
+        return self._begin_session(self._session(request, token))
 
     def _count_visitor(self, request: Request) -> None:
         """Refuse whoever comes after too many others from the same address."""
-        address = client_address(request.scope)
+        address = get_client_address(request.scope)
         if self.visitors.wait(address):
             raise HTTPException(429, self.say("many_began"), {"retry-after": "60"})
         self.visitors.add(address)
@@ -192,7 +192,7 @@ class RaterPages:
         values = {"instructions": self.plan.instructions, "preview": preview, "action": request.url.path}
         return HTMLResponse(self.renderer.render("start.html", heading=self.say("welcome"), **values))
 
-    def _enter(self, session: RaterSession) -> Response:
+    def _begin_session(self, session: RaterSession) -> Response:
         self.log.record(session.rater.id, "joined", f"{session.rater.id}.joined")
         response = RedirectResponse(session.address("/task"), 303)
         if not session.travels:
@@ -205,7 +205,7 @@ class RaterPages:
         if value is None and not cookie and self.plan.source.name == "mturk":
             value, travels = request.query_params.get("session", ""), True
         try:
-            session = self.sessions.checked(value or cookie, client_address(request.scope), travels)
+            session = self.sessions.checked(value or cookie, get_client_address(request.scope), travels)
         except TooManyWrong:
             raise HTTPException(429, self.say("many_wrong_links"), {"retry-after": "60"}) from None
         if session is None:
@@ -213,10 +213,10 @@ class RaterPages:
             raise HTTPException(403, self.say("link_again"), headers)
         return session
 
-    def _form_session(self, request: Request, form: Form) -> RaterSession:
+    def _find_form_session(self, request: Request, form: Form) -> RaterSession:
         """The session of a form that was sent; its hidden token must belong to it."""
         session = self._session(request, *((form["session"], True) if form.get("session") else ()))
-        if not same_token(form.get("csrf", ""), session.csrf):
+        if not is_same_token(form.get("csrf", ""), session.csrf):
             raise HTTPException(403, self.say("form_of_another"))
         return session
 
@@ -232,7 +232,7 @@ class RaterPages:
 
     def decide(self, request: Request, form: Form) -> Response:
         """Agree, or not."""
-        session = self._form_session(request, form)
+        session = self._find_form_session(request, form)
         rater = session.rater.id
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
@@ -241,7 +241,7 @@ class RaterPages:
         text = self.say("declined")
         if self.plan.source.name in PERSON:
             text += " " + self.say("declined_platform")
-        return self._message(self.say("thank_you"), text, (session.address("/consent"), self.say("read_again")))
+        return self._show_message(self.say("thank_you"), text, (session.address("/consent"), self.say("read_again")))
 
     def _must_consent(self, session: RaterSession) -> bool:
         return bool(self.plan.consent.strip()) and not session.rater.consented
@@ -253,10 +253,10 @@ class RaterPages:
         session = self._session(request)
         if self._must_consent(session):
             return RedirectResponse(session.address("/consent"), 303)
-        when = self._asked_now(session)
+        when = self._find_survey_moment(session)
         return RedirectResponse(session.address("/task"), 303) if when is None else self._ask(session, when, {})
 
-    def _asked_now(self, session: RaterSession) -> Moment | None:
+    def _find_survey_moment(self, session: RaterSession) -> Moment | None:
         """When the questions are asked that the rater has to answer now; None where there are none."""
         if self._must_answer(session, "before"):
             return "before"
@@ -267,13 +267,13 @@ class RaterPages:
         return None
 
     def _must_answer(self, session: RaterSession, when: Moment) -> bool:
-        return bool(questions_of(self.plan, when)) and when not in session.rater.surveyed
+        return bool(list_questions(self.plan, when)) and when not in session.rater.surveyed
 
     def _ask(self, session: RaterSession, when: Moment, form: Form, gaps: Sequence[Gap] = ()) -> Response:
         text = self.renderer.render(
             "questions.html",
             heading=self.say(f"questions_{when}"),
-            questions=questions_of(self.plan, when),
+            questions=list_questions(self.plan, when),
             form=form,
             gaps=gaps,
             csrf=session.csrf,
@@ -284,8 +284,8 @@ class RaterPages:
 
     def tell(self, request: Request, form: Form) -> Response:
         """Store what a rater says to the questions. They are answered once: nobody can try which answers let in."""
-        session = self._form_session(request, form)
-        when = None if self._must_consent(session) else self._asked_now(session)
+        session = self._find_form_session(request, form)
+        when = None if self._must_consent(session) else self._find_survey_moment(session)
         if when is None:
             return RedirectResponse(session.address("/task"), 303)
         try:
@@ -301,9 +301,9 @@ class RaterPages:
         session = self._session(request)
         if not session.rater.screened:
             return RedirectResponse(session.address("/task"), 303)
-        return self._end(session, self.say("thank_you"), self.say("screened"), self.plan.source.screened)
+        return self._show_end(session, self.say("thank_you"), self.say("screened"), self.plan.source.screened)
 
-    def _before_tasks(self, session: RaterSession) -> str:
+    def _find_required_page(self, session: RaterSession) -> str:
         """The page that a rater must see before any task; empty where there is none."""
         if self._must_consent(session):
             return "/consent"
@@ -344,8 +344,8 @@ class RaterPages:
         """The page that the rater has open, or the next one; the end where there is none."""
         session = self._session(request)
         if session.rater.excluded:
-            return self._excluded()
-        first, paused = self._before_tasks(session), self.log.now.history.paused is not None
+            return self._show_excluded()
+        first, paused = self._find_required_page(session), self.log.now.history.paused is not None
         if first == "/screened" or (first and not paused):
             return RedirectResponse(session.address(first), 303)
         page = self.log.next_page(session.rater.id)
@@ -353,7 +353,7 @@ class RaterPages:
             return self._page(session, page)
         why = self.log.why_none(session.rater.id)
         if why == "paused":
-            return self._paused(session)
+            return self._show_paused(session)
         if why == "wait":
             return self._wait(session)
         return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
@@ -368,8 +368,8 @@ class RaterPages:
 
     def answer(self, request: Request, form: Form) -> Response:
         """Store an answer. Nothing is said to be saved before it is."""
-        session = self._form_session(request, form)
-        if first := self._before_tasks(session):
+        session = self._find_form_session(request, form)
+        if first := self._find_required_page(session):
             raise HTTPException(403, self.say("agree_first" if first == "/consent" else "questions_first"))
         rater = session.rater.id
         page = self.log.page_named(rater, form.get("page", ""))
@@ -384,10 +384,10 @@ class RaterPages:
             if len(comment) > COMMENT:
                 raise Incomplete([Gap("comment", too_long)])
         except Incomplete as error:
-            return self._incomplete(request, session, page, form, error.gaps)
+            return self._report_gaps(request, session, page, form, error.gaps)
         self.answers.add(rater)
         body: dict[str, Any] = {"answer": answer, "purpose": page.purpose, "order": list(page.order)}
-        body |= {"seconds": seconds} if (seconds := _seconds(form.get("seconds", ""))) is not None else {}
+        body |= {"seconds": seconds} if (seconds := _parse_seconds(form.get("seconds", ""))) is not None else {}
         body |= {"comment": comment} if comment else {}
         try:
             recorded = self.log.record(rater, "answered", f"{rater}.{form.get('key', '')}", page.task.id, body)
@@ -419,7 +419,7 @@ class RaterPages:
         )
         return HTMLResponse(text, status)
 
-    def _incomplete(
+    def _report_gaps(
         self, request: Request, session: RaterSession, page: Page, form: Form, gaps: Sequence[Gap]
     ) -> Response:
         if wants_json(request):
@@ -433,7 +433,7 @@ class RaterPages:
         page = self.log.page_named(session.rater.id, request.path_params["page"])
         if page is None or page.task.image is None or request.path_params["number"] != 0:
             raise HTTPException(404)
-        return image_response(self.plan, page.task.image, f"task {page.task.id}")
+        return make_image_response(self.plan, page.task.image, f"task {page.task.id}")
 
     def sound(self, request: Request) -> Response:
         """The sound of a page that the rater has opened."""
@@ -441,14 +441,14 @@ class RaterPages:
         page = self.log.page_named(session.rater.id, request.path_params["page"])
         if page is None or page.task.audio is None:
             raise HTTPException(404)
-        return sound_response(self.plan, page.task.audio, f"task {page.task.id}")
+        return make_sound_response(self.plan, page.task.audio, f"task {page.task.id}")
 
     def example(self, request: Request) -> Response:
         """An image that a text of the study shows, by number; whoever may read the text may see it."""
         number, examples = request.path_params["number"], self.renderer.examples
         if number >= len(examples):
             raise HTTPException(404)
-        return image_response(self.plan, examples[number], f"example {number}")
+        return make_image_response(self.plan, examples[number], f"example {number}")
 
     # The end
 
@@ -456,19 +456,19 @@ class RaterPages:
         """Thanks, and the completion code, for a rater who has nothing left to do."""
         session = self._session(request)
         if session.rater.excluded:
-            return self._excluded()
+            return self._show_excluded()
         if session.rater.screened:
             return RedirectResponse(session.address("/screened"), 303)
         if not session.rater.finished:
             if self.log.next_page(session.rater.id) or self.log.why_none(session.rater.id) != "finished":
                 return RedirectResponse(session.address("/task"), 303)
-            if self._asked_now(session) is not None:
+            if self._find_survey_moment(session) is not None:
                 return RedirectResponse(session.address("/questions"), 303)
             self.log.record(session.rater.id, "finished", f"{session.rater.id}.finished")
         history = self._answers(session.rater.id)
         last = self.log.page_of(session.rater.id, *history[-1]) if history else None
         back = session.address(f"/task/{last.name}") if last else ""
-        return self._end(
+        return self._show_end(
             session, self.say("thank_you"), self.say("all_done"), self.plan.source.done, len(history), back
         )
 
@@ -477,26 +477,26 @@ class RaterPages:
         session = self._session(request)
         if self.log.why_none(session.rater.id) != "full":
             return RedirectResponse(session.address("/task"), 303)
-        self._note_full(session, 0)
-        return self._end(session, self.say("study_full"), self.say("nothing_left"), self.plan.source.full)
+        self._record_full(session, 0)
+        return self._show_end(session, self.say("study_full"), self.say("nothing_left"), self.plan.source.full)
 
-    def _note_full(self, session: RaterSession, answers: int) -> None:
+    def _record_full(self, session: RaterSession, answers: int) -> None:
         """Keep in the log that a rater was told that nothing is left: such a rater is not at work."""
         rater = session.rater.id
         self.log.record(rater, "full", f"{rater}.full.{answers}", body={"answers": answers})
 
-    def _excluded(self) -> Response:
+    def _show_excluded(self) -> Response:
         """Tell an excluded rater that the work has ended, in the owner's words, without the code of finished work."""
         source = self.plan.source
         text = source.excluded or self.say("excluded")
         if not source.excluded and source.name in PERSON:
             text += " " + self.say("declined_platform")
-        return self._message(self.say("part_ended"), text)
+        return self._show_message(self.say("part_ended"), text)
 
-    def _paused(self, session: RaterSession) -> Response:
+    def _show_paused(self, session: RaterSession) -> Response:
         """Tell raters that the study is paused, and that nothing of theirs is lost."""
         text = self.log.now.history.message or self.say("come_back")
-        return self._message(self.say("study_paused"), text, (session.address("/task"), self.say("try_again")))
+        return self._show_message(self.say("study_paused"), text, (session.address("/task"), self.say("try_again")))
 
     def _wait(self, session: RaterSession) -> Response:
         """Tell those who come while others have open what is left. Who is paid by a code need not wait for them."""
@@ -505,10 +505,10 @@ class RaterPages:
         words = self.say("others_working")
         if code:
             words += " " + self.say("wait_or_end")
-            self._note_full(session, answers)
-        return self._end(session, self.say("nothing_now"), words, code, answers, again=session.address("/task"))
+            self._record_full(session, answers)
+        return self._show_end(session, self.say("nothing_now"), words, code, answers, again=session.address("/task"))
 
-    def _end(
+    def _show_end(
         self,
         session: RaterSession,
         heading: str,
@@ -532,7 +532,7 @@ class RaterPages:
         )
         return HTMLResponse(text)
 
-    def _message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
+    def _show_message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
         """A page with a few words."""
         return HTMLResponse(self.renderer.render("message.html", heading=heading, message=message, link=link))
 
@@ -542,7 +542,7 @@ def wants_json(request: Request) -> bool:
     return "application/json" in request.headers.get("accept", "")
 
 
-def _seconds(text: str) -> float | None:
+def _parse_seconds(text: str) -> float | None:
     """Seconds that the page measured; None where it measured none, or nothing that can be."""
     try:
         seconds = float(text)
@@ -551,13 +551,13 @@ def _seconds(text: str) -> float | None:
     return round(seconds, 1) if 0 <= seconds <= 86_400 else None
 
 
-def image_response(plan: Plan, name: str, what: str) -> Response:
+def make_image_response(plan: Plan, name: str, what: str) -> Response:
     """An image of the study's folder; 404 where there is none, and the log says why."""
     images = plan.file(plan.images) if plan.images else None
     if images is None:
         raise HTTPException(404)
     try:
-        path, kind = image_file(images, name)
+        path, kind = find_image_file(images, name)
         # Here, in one thread: a response that reads piece by piece changes it five times.
         content = path.read_bytes()
     except (InputError, OSError) as error:
@@ -566,13 +566,13 @@ def image_response(plan: Plan, name: str, what: str) -> Response:
     return Response(content, headers={"content-type": kind, "cache-control": "private, max-age=86400"})
 
 
-def sound_response(plan: Plan, name: str, what: str) -> Response:
+def make_sound_response(plan: Plan, name: str, what: str) -> Response:
     """A sound of the study's folder, whole or the part that a player asks for; 404 where there is none."""
     sounds = plan.file(plan.audio) if plan.audio else None
     if sounds is None:
         raise HTTPException(404)
     try:
-        path, kind = sound_file(sounds, name)
+        path, kind = find_sound_file(sounds, name)
     except InputError as error:
         logger.error("%s: %s", what, error)
         raise HTTPException(404) from None

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from captious.studio.collect._events import Page
-from captious.studio.collect._markdown import example_images, prose
+from captious.studio.collect._markdown import list_example_images, render_prose
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
 from captious.studio.collect.plan import Aspect, Plan
 
@@ -47,10 +47,10 @@ class PageRenderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        filters = (anchor, keyed, number, sentence)
-        environment.filters |= {function.__name__: function for function in filters} | {"prose": self.prose}
+        filters = (make_anchor, format_points, format_point, capitalize_first)
+        environment.filters |= {function.__name__: function for function in filters} | {"prose": self.render_prose}
         script = {name: self.words.texts[name] for name in SCRIPT}
-        environment.globals |= {"static": self.static_address, "title": self.plan.title, "say": self.say}
+        environment.globals |= {"static": self.get_static_address, "title": self.plan.title, "say": self.say}
         environment.globals |= {"language": self.words.language, "direction": self.words.direction, "script": script}
         return environment
 
@@ -61,13 +61,13 @@ class PageRenderer:
     @cached_property
     def examples(self) -> list[str]:
         """The images that texts of the study show, by name; pages ask for them by number."""
-        return example_images(self.plan)
+        return list_example_images(self.plan)
 
-    def prose(self, text: str) -> Markup:
+    def render_prose(self, text: str) -> Markup:
         """A text of the owner's in Markdown as HTML."""
         if text not in self._prose:
             addresses = {name: f"/example/{index}" for index, name in enumerate(self.examples)}
-            self._prose[text] = prose(text, addresses, self.words("example_image"))
+            self._prose[text] = render_prose(text, addresses, self.words("example_image"))
         return self._prose[text]
 
     @cached_property
@@ -84,7 +84,7 @@ class PageRenderer:
     def _versions(self) -> dict[str, str]:
         return {name: hashlib.sha256(content).hexdigest()[:10] for name, (content, _) in self.static_files.items()}
 
-    def static_address(self, name: str) -> str:
+    def get_static_address(self, name: str) -> str:
         """Address of a file; it changes with the content, so that browsers may keep the file."""
         return f"/static/{name}?v={self._versions[name]}"
 
@@ -107,13 +107,13 @@ class PageRenderer:
             page=page,
             choices=[choices[name] for name in page.order if name in choices],
             things=page.order,
-            lacks=_lacks(plan, page),
+            lacks=_list_missing(plan, page),
             references=task.references if plan.show_references else (),
             form={"comment": "", **form},
             gaps=gaps,
             brief=plan.summary,
             full=plan.details,
-            help=keys_of(plan),
+            help=list_keys(plan),
             most=COMMENT,
             characters=self.words.number(COMMENT),
             **{"sound": "", **values},
@@ -135,7 +135,7 @@ class RendererInForce:
         return self._renderer
 
 
-def _lacks(plan: Plan, page: Page) -> dict[str, str]:
+def _list_missing(plan: Plan, page: Page) -> dict[str, str]:
     """What the page says of each field that has no value."""
     try:
         kind_of(plan).read(plan, page.task, page.order, {})
@@ -144,37 +144,37 @@ def _lacks(plan: Plan, page: Page) -> dict[str, str]:
     return {}
 
 
-def anchor(field: str) -> str:
+def make_anchor(field: str) -> str:
     """The id of the element that holds a form field.
 
-    >>> anchor("rating:0:word choice")
+    >>> make_anchor("rating:0:word choice")
     'rating-0-word-choice'
     """
     return re.sub(r"[^A-Za-z0-9]+", "-", field)
 
 
-def sentence(text: str) -> str:
+def capitalize_first(text: str) -> str:
     """The text with a capital letter in front, as a heading.
 
-    >>> sentence("word choice of NASA")
+    >>> capitalize_first("word choice of NASA")
     'Word choice of NASA'
     """
     return text[:1].upper() + text[1:]
 
 
-def number(point: float) -> str:
+def format_point(point: float) -> str:
     """A point of a scale as people write it, with a minus sign.
 
-    >>> number(-0.5), number(4.0)
+    >>> format_point(-0.5), format_point(4.0)
     ('−0.5', '4')
     """
     return f"{point:g}".replace("-", "−")
 
 
-def key_of(aspect: Aspect, point: float) -> str:
+def find_key(aspect: Aspect, point: float) -> str:
     """The digit key of a point: its own number where every point has one digit, otherwise its place on the scale.
 
-    >>> key_of(Aspect("fluency", "", (1, 5)), 4), key_of(Aspect("penalty", "", (-1, -0.5, 0)), -0.5)
+    >>> find_key(Aspect("fluency", "", (1, 5)), 4), find_key(Aspect("penalty", "", (-1, -0.5, 0)), -0.5)
     ('4', '2')
     """
     digits = aspect.points[0] >= 0 and aspect.points[-1] <= 9 and all(float(one).is_integer() for one in aspect.points)
@@ -183,20 +183,20 @@ def key_of(aspect: Aspect, point: float) -> str:
 
 
 @cache
-def keyed(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
+def format_points(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
     """The points of a scale: each as the form has it, as people read it, and with the attribute of its key."""
-    keys = [key_of(aspect, point) for point in aspect.points]
+    keys = [find_key(aspect, point) for point in aspect.points]
     attributes = [Markup(' data-key="{}"').format(key) if key else Markup() for key in keys]
     points = zip(aspect.points, attributes, strict=True)
-    return [(escape(f"{point:g}"), escape(number(point)), attribute) for point, attribute in points]
+    return [(escape(f"{point:g}"), escape(format_point(point)), attribute) for point, attribute in points]
 
 
-def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
+def list_keys(plan: Plan) -> list[tuple[list[str], str]]:
     """Keys of a page and what they do."""
     say = plan.wording
     sides = ["→", "←"] if say.direction == "rtl" else ["←", "→"]
     own: dict[str, list[tuple[list[str], str]]] = {
-        "ratings": [*_scale_keys(plan), (["↑", "↓"], say("key_scales")), (sides, say("key_lower_higher"))],
+        "ratings": [*_list_scale_keys(plan), (["↑", "↓"], say("key_scales")), (sides, say("key_lower_higher"))],
         "ranking": [
             (["1", "2", "…"], say("key_place")),
             (["↑", "↓"], say("key_captions")),
@@ -223,7 +223,7 @@ def keys_of(plan: Plan) -> list[tuple[list[str], str]]:
     return [*own[plan.kind], *cannot, *shared]
 
 
-def _scale_keys(plan: Plan) -> list[tuple[list[str], str]]:
+def _list_scale_keys(plan: Plan) -> list[tuple[list[str], str]]:
     scales = [aspect for aspect in plan.aspects if len(aspect.points) <= 9]
-    spans = sorted({(key_of(aspect, aspect.points[0]), key_of(aspect, aspect.points[-1])) for aspect in scales})
+    spans = sorted({(find_key(aspect, aspect.points[0]), find_key(aspect, aspect.points[-1])) for aspect in scales})
     return [([first, "…", last], plan.wording("key_rating")) for first, last in spans]

@@ -81,7 +81,7 @@ class SignedEntries:
         return {str(name): value for name, value in said.items() if isinstance(value, str)}
 
     def _is_for_us(self, audience: Any) -> bool:
-        names = {_host(one) for one in (audience if isinstance(audience, list) else [audience])}
+        names = {_get_host(one) for one in (audience if isinstance(audience, list) else [audience])}
         return not self.hosts or bool(names & self.hosts)
 
     def _key(self, id: str) -> Any:
@@ -95,7 +95,7 @@ class SignedEntries:
             return self._keys.get(id)
 
 
-def _host(audience: Any) -> str:
+def _get_host(audience: Any) -> str:
     """The host of an audience, which is an address or a name."""
     try:
         text = str(audience)

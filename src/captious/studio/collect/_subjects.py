@@ -59,14 +59,14 @@ class Subject:
         >>> Subject("7", captions=(("a", "A dog."), ("b", "a dog"))).differs()
         False
         """
-        texts = [plain_words(text) for _, text in self.captions]
+        texts = [normalize_words(text) for _, text in self.captions]
         return len({*texts}) == len(texts)
 
 
-def plain_words(text: str) -> str:
+def normalize_words(text: str) -> str:
     """The text in lower case with nothing but its words; the text where it has none.
 
-    >>> plain_words("A dog,  and a cat.")
+    >>> normalize_words("A dog,  and a cat.")
     'a dog and a cat'
     """
     return " ".join(_WORD.findall(text.casefold())) or text.strip()
@@ -78,18 +78,18 @@ _WORD = re.compile(r"\w+")
 def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
     """Everything that the plan asks about, in the order of its files."""
     if plan.captions:
-        subjects = _captioned(plan, complain)
+        subjects = _read_captioned(plan, complain)
     elif plan.tasks is not None:
         subjects = read_ready(plan, read_rows(str(plan.file(plan.tasks))), complain)
     else:
         subjects = [Subject(Path(name).stem, name) for name in ImageFolder(plan.file(plan.images or "")).names]
-    twice = _repeated([subject.id for subject in subjects])
+    twice = _find_repeated([subject.id for subject in subjects])
     if twice:
-        complain(f"{plan.tasks or plan.images}: {_some(twice)} more than once, expected one row for each id")
-    return _chosen(plan, _complete(plan, subjects, complain), complain)
+        complain(f"{plan.tasks or plan.images}: {_format_ids(twice)} more than once, expected one row for each id")
+    return _select_subjects(plan, _add_references(plan, subjects, complain), complain)
 
 
-def _complete(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
+def _add_references(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
     """The subjects with the references of the plan's file; those that lack them are left out or an error."""
     if plan.references is not None:
         rows = read_rows(str(plan.file(plan.references)), role="references")
@@ -100,26 +100,26 @@ def _complete(plan: Plan, subjects: list[Subject], complain: Complain) -> list[S
     lacking = [subject.id for subject in subjects if not subject.references]
     if lacking and plan.missing == "error":
         where = plan.file(plan.references) if plan.references is not None else f"{plan.path}: show_references = true"
-        complain(f"{where}: {_some(lacking)} without references, expected some for every item{SKIP}")
+        complain(f"{where}: {_format_ids(lacking)} without references, expected some for every item{SKIP}")
     return [subject for subject in subjects if subject.references]
 
 
-def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
+def _select_subjects(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
     """The subjects that the plan asks about: by id, with captions that differ, drawn by the seed."""
-    ids = _ids(plan)
+    ids = _read_ids(plan)
     if ids:
         known = {subject.id for subject in subjects}
         unknown = [key for key in ids if key not in known]
         if unknown:
             complain(
-                f"{plan.path}: ids: {_some(unknown)} not in the files{format_suggestion(unknown[0], list(known)[:1000])}"
+                f"{plan.path}: ids: {_format_ids(unknown)} not in the files{format_suggestion(unknown[0], list(known)[:1000])}"
             )
         wanted = set(ids)
         subjects = [subject for subject in subjects if subject.id in wanted]
     if plan.distinct:
         subjects = [subject for subject in subjects if subject.differs()]
     if plan.stratum:
-        subjects = _of_strata(plan, subjects, complain)
+        subjects = _sample_strata(plan, subjects, complain)
     if plan.items is not None:
         if len(subjects) < plan.items:
             differing = " whose captions differ" if plan.distinct else ""
@@ -129,11 +129,11 @@ def _chosen(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Sub
     return subjects
 
 
-def _of_strata(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
+def _sample_strata(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
     """The subjects of every group, as many as its quota says, drawn by the seed."""
     lacking = [subject.id for subject in subjects if subject.fields.get(plan.stratum) in (None, "")]
     if lacking:
-        complain(f"{plan.path}: stratum = {plan.stratum!r}: {_some(lacking)} without a value in that column")
+        complain(f"{plan.path}: stratum = {plan.stratum!r}: {_format_ids(lacking)} without a value in that column")
     if not plan.quotas:
         return subjects
     drawn = np.random.default_rng(plan.seed).permutation(len(subjects)).tolist()
@@ -146,7 +146,7 @@ def _of_strata(plan: Plan, subjects: list[Subject], complain: Complain) -> list[
     return [subjects[index] for index in sorted(kept)]
 
 
-def _ids(plan: Plan) -> tuple[str, ...]:
+def _read_ids(plan: Plan) -> tuple[str, ...]:
     if not isinstance(plan.ids, str):
         return plan.ids
     lines = (line.strip() for line in read_text(plan.file(plan.ids)).splitlines())
@@ -156,46 +156,46 @@ def _ids(plan: Plan) -> tuple[str, ...]:
     return ids
 
 
-def _captioned(plan: Plan, complain: Complain) -> list[Subject]:
+def _read_captioned(plan: Plan, complain: Complain) -> list[Subject]:
     """Items with the captions of every system."""
-    systems = _systems(plan, complain)
+    systems = _read_systems(plan, complain)
     ids = list(dict.fromkeys(key for gathered in systems.values() for key in gathered.candidates))
     if plan.kind in ("ranking", "pairs") or plan.together > 1:
-        ids = _shared(plan, systems, ids, complain)
+        ids = _find_shared_ids(plan, systems, ids, complain)
         if len(systems) < 2:
             complain(f"{plan.path}: captions of {', '.join(systems)} alone, expected at least two systems")
     if plan.kind == "ranking" and len(systems) > MOST_CAPTIONS:
         raise InputError(f"{plan.path}: captions of {len(systems)} systems to rank, expected at most {MOST_CAPTIONS}")
-    images, sounds = media_of(plan, complain)
+    images, sounds = open_media(plan, complain)
     captions = [(name, gathered.candidates, gathered.fields) for name, gathered in systems.items()]
     subjects = []
     for key in ids:
         references = next((gathered.references[key] for gathered in systems.values() if key in gathered.references), ())
         columns = [fields[key] for _, texts, fields in captions if texts.get(key) and fields.get(key)]
-        named, sound = (_named(columns, name) for name in ("image", AUDIO_COLUMN))
+        named, sound = (_find_file_name(columns, name) for name in ("image", AUDIO_COLUMN))
         subjects.append(
             Subject(
                 key,
                 images.find(named, key),
                 tuple([(name, texts[key][0]) for name, texts, _ in captions if texts.get(key)]),
                 tuple(references),
-                fields=_agreed(columns) if columns else {},
+                fields=_find_common_columns(columns) if columns else {},
                 audio=sounds.find(sound, key),
             )
         )
     return sounds.report(images.report(subjects))
 
 
-def _named(columns: Iterable[Mapping[str, Any]], name: str) -> str:
+def _find_file_name(columns: Iterable[Mapping[str, Any]], name: str) -> str:
     """What the first row that has a file of this kind calls it."""
     return str(next((fields[name] for fields in columns if fields.get(name)), ""))
 
 
-def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
+def _read_systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
     """The captions of each system: of each file, or of each value of its column ``system``."""
     systems: dict[str, Gathered] = {}
     for name, file in name_files(plan.captions, plan.path.parent).items():
-        for system, rows in _by_system(name, list(read_rows(str(plan.file(file)))), complain).items():
+        for system, rows in _group_by_system(name, list(read_rows(str(plan.file(file)))), complain).items():
             gathered = gather_candidates(rows, SEVERAL, complain)
             for key, texts in gathered.candidates.items():
                 if len(texts) > 1:
@@ -209,7 +209,7 @@ def _systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
     return systems
 
 
-def _by_system(name: str, rows: list[Row], complain: Complain) -> dict[str, list[Row]]:
+def _group_by_system(name: str, rows: list[Row], complain: Complain) -> dict[str, list[Row]]:
     if not any(SYSTEM in row.fields for row in rows):
         return {name: rows}
     systems: dict[str, list[Row]] = {}
@@ -227,42 +227,42 @@ def _by_system(name: str, rows: list[Row], complain: Complain) -> dict[str, list
     return systems
 
 
-def _shared(plan: Plan, systems: Mapping[str, Gathered], ids: list[str], complain: Complain) -> list[str]:
+def _find_shared_ids(plan: Plan, systems: Mapping[str, Gathered], ids: list[str], complain: Complain) -> list[str]:
     """The ids that every system has; others are an error unless the plan leaves them out."""
     for name, gathered in systems.items():
         lacking = [key for key in ids if key not in gathered.candidates]
         if lacking and plan.missing == "error":
-            complain(f"{plan.path}: captions: {name} has no caption for {_some(lacking)} of the others{SKIP}")
+            complain(f"{plan.path}: captions: {name} has no caption for {_format_ids(lacking)} of the others{SKIP}")
     shared = [key for key in ids if all(gathered.candidates.get(key) for gathered in systems.values())]
     if ids and not shared:
         complain(f"{plan.path}: captions: no id is in all of {', '.join(systems)}")
     return shared
 
 
-def _agreed(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _find_common_columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of an item on which the files of all systems agree."""
     first, *others = columns
     return {
-        str(name): _plain(value)
+        str(name): _convert_value(value)
         for name, value in first.items()
         if name not in ("image", AUDIO_COLUMN) and all(name in other and other[name] == value for other in others)
     }
 
 
-def _plain(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     """A value as any database keeps it in JSON."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): _convert_value(part) for key, part in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(part) for part in value]
+        return [_convert_value(part) for part in value]
     return str(value)
 
 
-def media_of(plan: Plan, complain: Complain) -> tuple[_Media, _Media]:
+def open_media(plan: Plan, complain: Complain) -> tuple[_Media, _Media]:
     """The images and the sounds of a plan."""
     images = None if plan.images is None else ImageFolder(plan.file(plan.images))
     sounds = None if plan.audio is None else SoundFolder(plan.file(plan.audio))
@@ -309,7 +309,7 @@ class _Media:
         if self.missing and not self.skips:
             where = self.folder.path
             an = "an image" if what == "image" else "a sound"
-            self.complain(f"{where}: {_some(self.missing)} without {an}, expected one for every item{SKIP}")
+            self.complain(f"{where}: {_format_ids(self.missing)} without {an}, expected one for every item{SKIP}")
         if not self.skips:
             return subjects
         shown = "image" if what == "image" else "audio"
@@ -330,13 +330,13 @@ MOST_CAPTIONS, MOST_THINGS = 20, 100
 
 def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subject]:
     """Subjects of ready rows, such as those of ``captious probe entities``, sets to rank, or images to label."""
-    images, sounds = media_of(plan, complain)
-    rows = _sets(rows) if plan.kind == "ranking" else rows
-    subjects = [subject for row in rows if (subject := _ready(row, images, sounds, complain)) is not None]
+    images, sounds = open_media(plan, complain)
+    rows = _join_sets(rows) if plan.kind == "ranking" else rows
+    subjects = [subject for row in rows if (subject := _make_subject(row, images, sounds, complain)) is not None]
     return sounds.report(images.report(subjects))
 
 
-def row_id(row: Row) -> str:
+def find_row_id(row: Row) -> str:
     """The id of a ready row; an InputError where it has none."""
     names = ("task", "set", *ID_COLUMNS, "picture", "style")
     key = next((row.fields[name] for name in names if row.fields.get(name)), None)
@@ -345,20 +345,20 @@ def row_id(row: Row) -> str:
     return str(key)
 
 
-def _ready(row: Row, images: _Media, sounds: _Media, complain: Complain) -> Subject | None:
+def _make_subject(row: Row, images: _Media, sounds: _Media, complain: Complain) -> Subject | None:
     values = row.fields
     named = next((values[name] for name in ("picture", *IMAGE_COLUMNS) if values.get(name)), "")
     try:
-        key = row_id(row)
+        key = find_row_id(row)
     except InputError as error:
         complain(str(error))
         return None
     try:
-        captions = _captions(values)
-        references = _list(values, REFERENCE_COLUMNS)
-        things = _list(values, THINGS)
+        captions = _parse_captions(values)
+        references = _parse_list(values, REFERENCE_COLUMNS)
+        things = _parse_list(values, THINGS)
         heading = next((values[name] for name in HEADINGS if values.get(name)), "")
-        _refuse_odd(captions, things, heading)
+        _check_content(captions, things, heading)
     except InputError as error:
         complain(f"{row.where}: {error}")
         return None
@@ -366,12 +366,12 @@ def _ready(row: Row, images: _Media, sounds: _Media, complain: Complain) -> Subj
         if check_text(text, row.where, "a text", complain) is None:
             return None
     used = {*LISTS, *TEXTS, *REFERENCE_COLUMNS, *THINGS, *ANSWERS}
-    fields = {str(name): _plain(value) for name, value in values.items() if name not in used}
+    fields = {str(name): _convert_value(value) for name, value in values.items() if name not in used}
     sound = sounds.find(str(values.get(AUDIO_COLUMN) or named), key)
     return Subject(key, images.find(str(named), key), captions, references, things, heading, fields, sound)
 
 
-def _captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _parse_captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     name = next((name for name in (*LISTS, *TEXTS) if values.get(name) is not None), None)
     captions = values[name] if name is not None else ()
     if isinstance(captions, str):
@@ -385,7 +385,7 @@ def _captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((str(system), text) for system, text in pairs)
 
 
-def _list(values: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+def _parse_list(values: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
     name = next((name for name in names if values.get(name) is not None), None)
     entries = values[name] if name is not None else ()
     entries = [entries] if isinstance(entries, str) else entries
@@ -394,12 +394,12 @@ def _list(values: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(entries)
 
 
-def _refuse_odd(captions: Sequence[Any], things: Sequence[str], heading: Any) -> None:
+def _check_content(captions: Sequence[Any], things: Sequence[str], heading: Any) -> None:
     if len(captions) > MOST_CAPTIONS or len(things) > MOST_THINGS:
         raise InputError(
             f"{len(captions)} captions and {len(things)} things, expected at most {MOST_CAPTIONS} and {MOST_THINGS}"
         )
-    if twice := _repeated(things):
+    if twice := _find_repeated(things):
         raise InputError(f"{twice[0]!r} is asked for more than once, expected every thing once")
     if "" in (thing.strip() for thing in things):
         raise InputError("an empty thing to ask for, expected a word")
@@ -407,7 +407,7 @@ def _refuse_odd(captions: Sequence[Any], things: Sequence[str], heading: Any) ->
         raise InputError(f"the text above the question is {str(heading)[:40]!r}, expected a text")
 
 
-def _sets(rows: Iterable[Row]) -> list[Row]:
+def _join_sets(rows: Iterable[Row]) -> list[Row]:
     """Rows with a list of captions as they are; rows of one caption each are joined by their set, or their style."""
     joined: dict[str, Row] = {}
     for number, row in enumerate(rows):
@@ -423,7 +423,7 @@ def _sets(rows: Iterable[Row]) -> list[Row]:
     return list(joined.values())
 
 
-def _repeated(names: Sequence[str]) -> list[str]:
+def _find_repeated(names: Sequence[str]) -> list[str]:
     """Names that are there more than once."""
     known, twice = set[str](), dict[str, None]()
     for name in names:
@@ -433,5 +433,5 @@ def _repeated(names: Sequence[str]) -> list[str]:
     return list(twice)
 
 
-def _some(ids: Sequence[str]) -> str:
+def _format_ids(ids: Sequence[str]) -> str:
     return f"{len(ids):,} {'id' if len(ids) == 1 else 'ids'} ({format_first(ids)})"

@@ -17,7 +17,7 @@ LONGEST = 2000
 """Most characters of a text."""
 
 
-def questions_of(plan: Plan, when: Moment) -> list[SurveyQuestion]:
+def list_questions(plan: Plan, when: Moment) -> list[SurveyQuestion]:
     """The questions of a moment, in the order of the plan."""
     return [one for one in plan.questions if one.when == when]
 
@@ -29,16 +29,16 @@ def read_survey(plan: Plan, when: Moment, form: Mapping[str, str]) -> tuple[dict
     """
     answers: dict[str, Any] = {}
     gaps: list[Gap] = []
-    questions = questions_of(plan, when)
+    questions = list_questions(plan, when)
     for one in questions:
-        answers[one.name], message = _read(plan, one, form.get(f"question:{one.name}", "").strip())
+        answers[one.name], message = _parse_answer(plan, one, form.get(f"question:{one.name}", "").strip())
         gaps += [Gap(f"question:{one.name}", message)] if message else []
     if gaps:
         raise Incomplete(gaps)
     return answers, [one.name for one in questions if one.screens_out(answers[one.name])]
 
 
-def _read(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | float | None, str]:
+def _parse_answer(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | float | None, str]:
     """An answer, and what is wrong with it."""
     say = plan.wording
     if not text:
@@ -59,10 +59,10 @@ def _read(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | float | Non
     return int(number) if number.is_integer() else number, ""
 
 
-def random_survey(plan: Plan, when: Moment, rng: np.random.Generator) -> dict[str, str]:
+def simulate_survey(plan: Plan, when: Moment, rng: np.random.Generator) -> dict[str, str]:
     """A form that a simulated rater sends: any answers that do not screen it out."""
     form = {}
-    for one in questions_of(plan, when):
+    for one in list_questions(plan, when):
         options = [option for option in one.options if not one.screens_out(option)]
         near = np.arange(one.low, min(one.high, one.low + 100) + 1e-9)
         numbers = [number for number in near if not one.screens_out(float(number))]
@@ -72,7 +72,7 @@ def random_survey(plan: Plan, when: Moment, rng: np.random.Generator) -> dict[st
     return form
 
 
-def survey_rows(plan: Plan, events: Iterable[Event]) -> list[dict[str, Any]]:
+def collect_survey_rows(plan: Plan, events: Iterable[Event]) -> list[dict[str, Any]]:
     """A row for each rater who answered questions and is not excluded; None for a question without an answer."""
     rows: dict[str, dict[str, Any]] = {}
     excluded: set[str] = set()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captious._core.records import from_json
 from captious.errors import InputError, UnknownKey, format_one_line, require
-from captious.studio.collect._events import OWNER, Event, Slot, generator
+from captious.studio.collect._events import OWNER, Event, Slot, make_generator
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
 
@@ -134,7 +134,7 @@ $$ BEGIN RAISE EXCEPTION 'rows of %% are never changed, removed or replaced', TG
 """
 
 
-def _version_1(connection: sa.Connection) -> None:
+def _create_tables(connection: sa.Connection) -> None:
     """Version 1: all tables and triggers but the sessions of platforms."""
     metadata.create_all(connection, [table for table in metadata.sorted_tables if table not in (version, session)])
     if connection.dialect.name == "postgresql":
@@ -148,27 +148,27 @@ def _version_1(connection: sa.Connection) -> None:
                 connection.exec_driver_sql(f"{statement}END;")
 
 
-def _version_2(connection: sa.Connection) -> None:
+def _add_sessions(connection: sa.Connection) -> None:
     """Version 2: the sessions of raters whom a platform sent, which were made of the platform's ids before."""
     session.create(connection, checkfirst=True)
 
 
-def _version_3(connection: sa.Connection) -> None:
+def _add_owner_row(connection: sa.Connection) -> None:
     """Version 3: row 0 of the raters numbers the owner's own events, so that none can be missing."""
     connection.execute(rater.insert().values(number=0))
 
 
-MIGRATIONS = (_version_1, _version_2, _version_3)
+MIGRATIONS = (_create_tables, _add_sessions, _add_owner_row)
 """Each brings a database from one version to the next. Steps are added at the end; none is ever edited."""
 
 
-def trigger_names(dialect: str) -> set[str]:
+def list_triggers(dialect: str) -> set[str]:
     """The triggers that a whole database has."""
     endings = ("frozen", "no_truncate") if dialect == "postgresql" else ("no_update", "no_delete", "no_replace")
     return {f"{table}_{ending}" for table in FROZEN for ending in endings}
 
 
-def version_of(connection: sa.Connection) -> int:
+def read_version(connection: sa.Connection) -> int:
     """The version of a database, 0 where it is empty."""
     tables = sa.inspect(connection).get_table_names()
     if version.name in tables:
@@ -273,7 +273,7 @@ def to_event(row: Any) -> Event:
     """The event of a row."""
     try:
         return Event(
-            row.seq, row.key, parse_time(row.at), name_of(row.rater), row.n, row.kind, row.task, json.loads(row.body)
+            row.seq, row.key, parse_time(row.at), get_rater_name(row.rater), row.n, row.kind, row.task, json.loads(row.body)
         )
     except (ValueError, TypeError):
         raise InputError(f"event {row.seq} is damaged in the database; see captious studio verify") from None
@@ -281,24 +281,24 @@ def to_event(row: Any) -> Event:
 
 def to_slot(row: Any) -> Slot:
     """The slot of a row."""
-    who = None if row.rater is None else name_of(row.rater)
+    who = None if row.rater is None else get_rater_name(row.rater)
     return Slot(row.task, row.place, who, None if row.lease is None else parse_time(row.lease), bool(row.done))
 
 
 def set_slot(connection: sa.Connection, new: Slot) -> None:
     """Store a slot."""
     values = {
-        "rater": None if new.rater is None else number_of(new.rater),
-        "lease": None if new.lease is None else stamp(new.lease),
+        "rater": None if new.rater is None else get_rater_number(new.rater),
+        "lease": None if new.lease is None else format_time(new.lease),
         "done": int(new.done),
     }
     connection.execute(SET_SLOT, {"of_task": new.task, "of_place": new.place, **values})
 
 
-def number_of(rater: str) -> int:
+def get_rater_number(rater: str) -> int:
     """The number of a rater.
 
-    >>> number_of("r17")
+    >>> get_rater_number("r17")
     17
     """
     number = rater[1:]
@@ -307,10 +307,10 @@ def number_of(rater: str) -> int:
     return int(number)
 
 
-def name_of(number: int) -> str:
+def get_rater_name(number: int) -> str:
     """The name of whoever made an event, by the number of a row: a rater, or the owner in row 0.
 
-    >>> name_of(17), name_of(0)
+    >>> get_rater_name(17), get_rater_name(0)
     ('r17', 'owner')
     """
     return f"r{number}" if number else OWNER
@@ -327,15 +327,15 @@ def dump(value: Any) -> str:
         raise InputError(f"a value that the database cannot keep: {format_one_line(error)}") from None
 
 
-def utc(now: datetime | None) -> datetime:
+def to_utc(now: datetime | None) -> datetime:
     """A time in UTC; the present one for None."""
     return datetime.now(timezone.utc) if now is None else now.astimezone(timezone.utc)
 
 
-def stamp(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """A time as text.
 
-    >>> stamp(datetime(2026, 3, 1, tzinfo=timezone.utc))
+    >>> format_time(datetime(2026, 3, 1, tzinfo=timezone.utc))
     '2026-03-01T00:00:00.000000+00:00'
     """
     return at.isoformat(timespec="microseconds")
@@ -368,7 +368,7 @@ class PlatformVisit(NamedTuple):
     """The hash of the rater's first token: the same in every visit, and known to nobody but the database."""
 
 
-def rater_of_token(connection: sa.Connection, hash: str) -> int | None:
+def find_rater_by_token(connection: sa.Connection, hash: str) -> int | None:
     """The rater whose token has a hash."""
     return connection.execute(RATER_OF_TOKEN, {"token": hash}).scalar()
 
@@ -377,7 +377,7 @@ def add_raters(connection: sa.Connection, hashes: Sequence[str], names: Sequence
     """A rater for each hash; one that is known keeps its rater and name."""
     numbers = []
     for index, hash in enumerate(hashes):
-        number = rater_of_token(connection, hash)
+        number = find_rater_by_token(connection, hash)
         if number is None:
             number = _new_rater(connection, hash)
             if names:
@@ -423,9 +423,9 @@ def forget_rater(connection: sa.Connection, number: int) -> None:
 def identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
     """What is known of raters, by pseudonym: what their platform or owner said, and the platform at the last visit."""
     rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
-    known = {name_of(number): json.loads(body) for number, body in rows}
+    known = {get_rater_name(number): json.loads(body) for number, body in rows}
     for number, body in connection.execute(sa.select(session.c.rater, session.c.body).order_by(session.c.number)):
-        known[name_of(number)] = {**known.get(name_of(number), {}), **json.loads(body)}
+        known[get_rater_name(number)] = {**known.get(get_rater_name(number), {}), **json.loads(body)}
     return known
 
 
@@ -450,7 +450,7 @@ def store_study(connection: sa.Connection, plan: Plan, tasks: Sequence[Task], at
     """Store a plan, its tasks in a random order, and a free slot for every answer that is wanted."""
     _, stored_digest = add_tasks(connection, plan, tasks)
     digests = {"digest": plan_digest(plan), "tasks_digest": stored_digest}
-    values = {"begun": stamp(at), "toml": plan.text, "plan": dump(to_json(plan))}
+    values = {"begun": format_time(at), "toml": plan.text, "plan": dump(to_json(plan))}
     connection.execute(study.insert().values(**digests, **values))
 
 
@@ -465,7 +465,7 @@ def add_tasks(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> t
     payloads = list(connection.execute(PAYLOADS).scalars())
     first = len(payloads)
     work = [one for one in tasks if one.gold is None]
-    order = generator(plan.seed, f"tasks/{first}" if first else "tasks").permutation(len(work))
+    order = make_generator(plan.seed, f"tasks/{first}" if first else "tasks").permutation(len(work))
     ordered = [work[index] for index in order] + [one for one in tasks if one.gold is not None]
     rows = [
         {"id": one.id, "position": position, "gold": int(one.gold is not None), "payload": _payload(plan, one)}

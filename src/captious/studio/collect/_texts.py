@@ -10,8 +10,8 @@ from typing import Any
 
 from captious.errors import InputError, require
 from captious.io.check import Finding
-from captious.studio.access import image_file
-from captious.studio.collect._events import Page, generator, total_pages, wanted
+from captious.studio.access import find_image_file
+from captious.studio.collect._events import Page, make_generator, count_pages, count_work
 from captious.studio.collect._wording import Wording
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task, gold_number
@@ -62,14 +62,14 @@ def text_findings(plan: Plan, tasks: Sequence[Task], minutes: float) -> Iterator
 
 def _examples(plan: Plan) -> Iterator[Finding]:
     """Images of texts that cannot be shown."""
-    from captious.studio.collect._markdown import example_images
+    from captious.studio.collect._markdown import list_example_images
 
-    for name in example_images(plan):
+    for name in list_example_images(plan):
         if plan.images is None:
             yield Finding("error", f"the texts show the image {name!r}, and there is no images, a folder to find it in")
             continue
         try:
-            image_file(plan.file(plan.images), name)
+            find_image_file(plan.file(plan.images), name)
         except InputError as error:
             yield Finding("error", f"the texts show an image: {error}")
 
@@ -77,8 +77,8 @@ def _examples(plan: Plan) -> Iterator[Finding]:
 def _counts(plan: Plan, work: Sequence[Task], tasks: Sequence[Task], text: str, minutes: float) -> Iterator[str]:
     """Numbers of the text that the study contradicts."""
     sizes = Counter(len(task.choices) for task in work)
-    pages = total_pages(plan, len(work), gold_number(tasks))
-    share = wanted(plan, len(work))
+    pages = count_pages(plan, len(work), gold_number(tasks))
+    share = count_work(plan, len(work))
     captions = {*sizes, sum(len(task.choices) for task in work), *(size * share for size in sizes)}
     scales = {len(plan.aspects), *Counter(aspect.points for aspect in plan.aspects).values()}
     labels = {len(plan.options), len(plan.options) + plan.cannot_judge}
@@ -180,8 +180,8 @@ def page_text(plan: Plan, tasks: Sequence[Task]) -> list[str]:
     if not work:
         return []
     renderer = PageRenderer(plan)
-    order = kind_of(plan).order(plan, work[0], generator(plan.seed, "check"))
-    total = total_pages(plan, len(work), gold_number(tasks))
+    order = kind_of(plan).order(plan, work[0], make_generator(plan.seed, "check"))
+    total = count_pages(plan, len(work), gold_number(tasks))
     blank: dict[str, Any] = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
     pages = [renderer.render("consent.html", heading="", consent=plan.consent, **blank)] if plan.consent else []
     image, sound = "image" if work[0].image else "", "sound" if work[0].audio else ""

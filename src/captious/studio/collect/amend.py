@@ -14,7 +14,7 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.join import format_first
-from captious.studio.collect._events import Amendment, answers_of
+from captious.studio.collect._events import Amendment, collect_answers
 from captious.studio.collect._subjects import read_subjects
 from captious.studio.collect._tables import dump, plan_digest, to_json
 from captious.studio.collect.log import StudyLog
@@ -261,6 +261,6 @@ def _by_caption(task: Task) -> Any:
 def unjudged_items(log: StudyLog) -> list[str]:
     """The items of which no rater who counts has judged anything, in the order of the study."""
     tasks = log.tasks()
-    judged = {tasks[one.task].item for one in answers_of(log.events()) if one.purpose == "work" and not one.excluded}
+    judged = {tasks[one.task].item for one in collect_answers(log.events()) if one.purpose == "work" and not one.excluded}
     items = dict.fromkeys(task.item for task in sorted(tasks.values(), key=lambda one: (len(one.id), one.id)))
     return [item for item in items if item not in judged]

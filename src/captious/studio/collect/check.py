@@ -19,10 +19,10 @@ from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, get_runtime
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
-from captious.studio.access import sound_file
-from captious.studio.collect._events import gold_due, total_pages, wanted
+from captious.studio.access import find_sound_file
+from captious.studio.collect._events import count_gold_due, count_pages, count_work
 from captious.studio.collect._signed import read_keys
-from captious.studio.collect._subjects import plain_words
+from captious.studio.collect._subjects import normalize_words
 from captious.studio.collect._texts import page_text, text_findings
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task, build_tasks, gold_number
@@ -162,9 +162,9 @@ def check_plan(plan: Plan) -> PlanCheck:
 
 def effort_of(plan: Plan, tasks: int, gold: int, practice: int = 0) -> Effort:
     """What a study with so many tasks takes. A rater sees no task twice, so there are at least ``overlap`` raters."""
-    share = wanted(plan, tasks)
+    share = count_work(plan, tasks)
     raters = max(plan.overlap, math.ceil(tasks * plan.overlap / share)) if share else 0
-    pages = total_pages(plan, tasks, gold)
+    pages = count_pages(plan, tasks, gold)
     minutes = (pages + practice) * plan.seconds / 60
     hours = raters * minutes / 60
     cost = None if plan.pay is None else hours * plan.pay
@@ -237,7 +237,7 @@ def _sounds(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
     large: list[str] = []
     for sound, item in {task.audio: task.item for task in tasks if task.audio is not None}.items():
         try:
-            path, _ = sound_file(folder, sound)
+            path, _ = find_sound_file(folder, sound)
             large += [item] if path.stat().st_size > LARGE else []
         except InputError as error:
             broken.setdefault(str(error), []).append(item)
@@ -257,7 +257,7 @@ def _unreadable(path: Path) -> str:
 
 def _duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
     """Pages on which a caption stands twice."""
-    same = [task.item for task in tasks if len({plain_words(one.text) for one in task.choices}) < len(task.choices)]
+    same = [task.item for task in tasks if len({normalize_words(one.text) for one in task.choices}) < len(task.choices)]
     if not same:
         return
     forced = plan.kind in ("ranking", "pairs") and not plan.ties
@@ -323,14 +323,14 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding(
             "warning", f"the median page has {words:.0f} words, {reading}; seconds = {plan.seconds:g} is short"
         )
-    room = gold_due(plan, wanted(plan, len(work)))
+    room = count_gold_due(plan, count_work(plan, len(work)))
     if plan.checks.gold is not None and gold < room:
         distance = f"at = {list(plan.checks.at)}" if plan.checks.at else f"every = {plan.checks.every}"
         yield Finding("warning", f"{_number(gold, 'gold task')}, and {distance} has room for {room} a rater")
     if plan.checks.at and plan.checks.gold is None:
         yield Finding("warning", "at has distances of gold tasks, and there is no gold")
-    if plan.checks.at and plan.checks.at[-1] > wanted(plan, len(work)):
-        yield Finding("warning", f"at = {list(plan.checks.at)}, and a rater has {wanted(plan, len(work))} tasks")
+    if plan.checks.at and plan.checks.at[-1] > count_work(plan, len(work)):
+        yield Finding("warning", f"at = {list(plan.checks.at)}, and a rater has {count_work(plan, len(work))} tasks")
     if plan.limit is not None and plan.limit < plan.seconds:
         yield Finding("warning", f"limit = {plan.limit:g} s is shorter than the expected seconds = {plan.seconds:g}")
     screening = [one.name for one in plan.questions if one.screen_out]

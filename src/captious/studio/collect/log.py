@@ -51,30 +51,30 @@ from captious.studio.collect._events import (
     Recorded,
     Slot,
     StudyHistory,
-    answers_of,
-    due,
-    expired,
-    extended,
-    generator,
-    place_of_answer,
-    total_pages,
-    wanted,
+    collect_answers,
+    list_due_tasks,
+    is_expired,
+    extend_lease,
+    make_generator,
+    find_answer_place,
+    count_pages,
+    count_work,
 )
 from captious.studio.collect._tables import (
     MIGRATIONS,
     dump,
     load_plan,
     migrate,
-    name_of,
-    number_of,
+    get_rater_name,
+    get_rater_number,
     plan_digest,
     set_slot,
-    stamp,
+    format_time,
     store_study,
     to_event,
     to_slot,
-    utc,
-    version_of,
+    to_utc,
+    read_version,
 )
 from captious.studio.collect._texts import refuse_unwritten
 from captious.studio.collect.kinds import kind_of
@@ -207,7 +207,7 @@ class StudyLog:
         if self.database.absent:
             return 0
         with self.database.reading() as connection:
-            return version_of(connection)
+            return read_version(connection)
 
     # The study: frozen when it begins
 
@@ -226,10 +226,10 @@ class StudyLog:
         def start(connection: sa.Connection) -> None:
             if not self.database.sqlite:  # two servers that begin at once
                 connection.execute(tables.STOP_WRITING)
-            if version_of(connection) == 0:
+            if read_version(connection) == 0:
                 migrate(connection)
             if connection.execute(sa.select(tables.study.c.digest)).first() is None:
-                store_study(connection, plan, tasks, utc(None))
+                store_study(connection, plan, tasks, to_utc(None))
 
         self.database.write(start)
         self.check(plan)
@@ -346,7 +346,7 @@ class StudyLog:
         number = self._holders.get(hash)
         if number is None:
             with self.database.reading() as connection:
-                number = tables.rater_of_token(connection, hash)
+                number = tables.find_rater_by_token(connection, hash)
             if number is None:
                 return None
             self._holders[hash] = number
@@ -362,7 +362,7 @@ class StudyLog:
 
     def begin_visit(self, rater: str, hash: str, identity: Mapping[str, str]) -> None:
         """Keep the hash of a new token of a rater whom a platform sent, with what the platform said."""
-        self.database.write(lambda connection: tables.add_session(connection, number_of(rater), hash, identity))
+        self.database.write(lambda connection: tables.add_session(connection, get_rater_number(rater), hash, identity))
 
     def visit(self, hash: str) -> tuple[Rater, tables.PlatformVisit] | None:
         """The visit whose token has this hash, and its rater. It is read every time: a visit may be forgotten."""
@@ -375,7 +375,7 @@ class StudyLog:
 
     def forget(self, rater: str) -> None:
         """Erase who a rater is. The answers stay, under the pseudonym; a second visit makes a new rater."""
-        self.database.write(lambda connection: tables.forget_rater(connection, number_of(rater)))
+        self.database.write(lambda connection: tables.forget_rater(connection, get_rater_number(rater)))
 
     def identities(self) -> dict[str, dict[str, str]]:
         """What is known of who the raters are, for those whose platform or owner said so."""
@@ -409,7 +409,7 @@ class StudyLog:
 
         A new page takes a slot for the time of the lease. Slots whose lease has ended count as free.
         """
-        at = utc(now)
+        at = to_utc(now)
         return self._reload_page(rater, at) or self.database.write(
             lambda connection: self._take_page(connection, rater, at)
         )
@@ -428,7 +428,7 @@ class StudyLog:
                 return None
             if page.place is not None:
                 kept = to_slot(connection.execute(tables.SLOT, {"task": page.task, "place": page.place}).one())
-                if kept.rater != rater or kept.lease is None or expired(kept.lease, at, self.now.lease):
+                if kept.rater != rater or kept.lease is None or is_expired(kept.lease, at, self.now.lease):
                     return None
             return self._show(connection, history, page)
 
@@ -451,20 +451,20 @@ class StudyLog:
         slot = self._slots_of(connection, page.task)[page.place]
         if slot.rater != rater or slot.lease is None:
             return False
-        if expired(slot.lease, at, self.now.lease):
+        if is_expired(slot.lease, at, self.now.lease):
             self._store_opened(connection, rater, page, at, secrets.token_hex(16))
         return True
 
     def _open_task(self, connection: sa.Connection, rater: str, history: RaterHistory, at: datetime) -> Opened | None:
-        for purpose, id in due(self.now.plan, history, self.now.work, self.now.gold, rater):
+        for purpose, id in list_due_tasks(self.now.plan, history, self.now.work, self.now.gold, rater):
             place = None
             if purpose in ("work", "practice"):  # nobody practices where nothing is left to do
-                times = {"now": stamp(at), "far": stamp(at + self.now.lease + FAR)}
-                asked = {"rater": number_of(rater), **times}
+                times = {"now": format_time(at), "far": format_time(at + self.now.lease + FAR)}
+                asked = {"rater": get_rater_number(rater), **times}
                 free: Any = self._slot_of_stratum(connection, history, asked) if self.now.plan.stratum else None
                 free = free or connection.execute(tables.NEXT_SLOT, asked).first()
                 if free is None and self.now.anyone_may_enter:
-                    free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": number_of(rater)}).first()
+                    free = connection.execute(tables.NEWCOMERS_SLOT, {"rater": get_rater_number(rater)}).first()
                 if free is None:
                     continue
                 id, place = free if purpose == "work" else (id, None)
@@ -508,7 +508,7 @@ class StudyLog:
     def _order(self, connection: sa.Connection, id: str, purpose: Purpose, rater: str) -> tuple[str, ...]:
         task = self._read_task(connection, id)
         assert task is not None
-        rng = generator(self.now.plan.seed, f"order/{rater}/{id}/{purpose}")
+        rng = make_generator(self.now.plan.seed, f"order/{rater}/{id}/{purpose}")
         return kind_of(self.now.plan).order(self.now.plan, task, rng)
 
     def _store_opened(self, connection: sa.Connection, rater: str, page: Opened, at: datetime, key: str) -> None:
@@ -525,7 +525,7 @@ class StudyLog:
             behind = history.behind(opened)
         practice = sum(map(is_practice, self.now.gold))
         number = len(behind) + 1
-        total = total_pages(self.now.plan, self.now.work, len(self.now.gold) - practice)
+        total = count_pages(self.now.plan, self.now.work, len(self.now.gold) - practice)
         total = practice if opened.purpose == "practice" else total
         body = self._body(connection, opened.answer)
         answer, comment = body.get("answer"), body.get("comment", "")
@@ -573,11 +573,11 @@ class StudyLog:
             history = self._read_history(connection, rater)
             if history.excluded:
                 return "excluded"
-            if self.now.is_done(history) or history.done["work"] >= wanted(self.now.plan, self.now.work):
+            if self.now.is_done(history) or history.done["work"] >= count_work(self.now.plan, self.now.work):
                 return "finished"
             if self.now.history.paused is not None:
                 return "paused"
-            if connection.execute(tables.SLOT_TO_COME, {"rater": number_of(rater)}).first():
+            if connection.execute(tables.SLOT_TO_COME, {"rater": get_rater_number(rater)}).first():
                 return "wait"
         return "finished" if history.done["work"] else "full"
 
@@ -598,7 +598,7 @@ class StudyLog:
         said = dict(body or {})
         if kind == "answered":
             said.setdefault("purpose", "work")
-        at = utc(now)
+        at = to_utc(now)
         return self.database.write(lambda connection: self._record(connection, rater, kind, key, task, said, at))
 
     def _record(
@@ -642,7 +642,7 @@ class StudyLog:
         if purpose != "work" or history.excluded:
             return {"place": None, "late": False}
         now = self.now
-        place = place_of_answer(self._slots_of(connection, task), rater, now.history.clock(at), now.lease)
+        place = find_answer_place(self._slots_of(connection, task), rater, now.history.get_lease_time(at), now.lease)
         if place is None and now.anyone_may_enter:
             place = connection.execute(tables.NEWCOMERS_PLACE, {"task": task}).scalar()
         if place is not None:
@@ -650,7 +650,7 @@ class StudyLog:
         return {"place": place, "late": place is None}
 
     def _free_slots(self, connection: sa.Connection, rater: str, kind: EventName) -> None:
-        values = {"of_rater": number_of(rater), "of_done": int(kind == "excluded")}
+        values = {"of_rater": get_rater_number(rater), "of_done": int(kind == "excluded")}
         connection.execute(tables.FREE_SLOTS, values)
 
     def exclude(self, rater: str, reason: str, now: datetime | None = None) -> Recorded:
@@ -666,7 +666,7 @@ class StudyLog:
         return self._record_owner(rater, "released", {"reason": reason}, now)
 
     def _record_owner(self, rater: str, kind: EventName, body: dict[str, Any], now: datetime | None) -> Recorded:
-        at = utc(now)
+        at = to_utc(now)
 
         def change(connection: sa.Connection) -> Recorded:
             history = self._lock(connection, rater)
@@ -684,8 +684,8 @@ class StudyLog:
         answered = [page.task for page in history.pages.values() if page.purpose == "work" and page.answer]
         places = {}
         for task in sorted(answered):  # as everyone sorts them, so that no two wait for each other
-            clock = self.now.history.clock(at)
-            place = place_of_answer(self._slots_of(connection, task), rater, clock, self.now.lease)
+            clock = self.now.history.get_lease_time(at)
+            place = find_answer_place(self._slots_of(connection, task), rater, clock, self.now.lease)
             if place is not None:
                 set_slot(connection, Slot(task, place, rater, done=True))
                 places[task] = place
@@ -734,7 +734,7 @@ class StudyLog:
             if paused is None:
                 raise InputError(f"{self.name}: the study is not paused")
             for row in connection.execute(tables.LEASED).all():
-                set_slot(connection, extended(to_slot(row), paused, at))
+                set_slot(connection, extend_lease(to_slot(row), paused, at))
             return {}
 
         return self._record_study("resumed", change, now)
@@ -746,7 +746,7 @@ class StudyLog:
         now: datetime | None = None,
     ) -> Recorded:
         """Store an event of the owner about the study, while nobody else writes."""
-        at = utc(now)
+        at = to_utc(now)
 
         def store(connection: sa.Connection) -> int:
             if not self.database.sqlite:
@@ -773,12 +773,12 @@ class StudyLog:
                 stored = connection.execute(tables.EVENTS, {"after": after, "last": last, "most": CHUNK}).all()
             if not stored:
                 return
-            yield from (to_event(row) for row in stored if rater in (None, name_of(row.rater)))
+            yield from (to_event(row) for row in stored if rater in (None, get_rater_name(row.rater)))
             after = stored[-1].seq
 
     def answers(self) -> list[Answered]:
         """The last answer of every rater to every task and purpose, in the order of their first answers."""
-        return answers_of(self.events())
+        return collect_answers(self.events())
 
     def slots(self) -> list[Slot]:
         """All slots, by task and place."""
@@ -791,8 +791,8 @@ class StudyLog:
     def leases(self, now: datetime | None = None) -> int:
         """The number of slots that are kept for raters now."""
         with self.database.reading() as connection:
-            clock = self.read_owner(connection).history.clock(utc(now))
-            return int(connection.execute(tables.LEASES, {"now": stamp(clock)}).scalar_one())
+            clock = self.read_owner(connection).history.get_lease_time(to_utc(now))
+            return int(connection.execute(tables.LEASES, {"now": format_time(clock)}).scalar_one())
 
     def _slots_of(self, connection: sa.Connection, task: str) -> list[Slot]:
         return [to_slot(row) for row in connection.execute(tables.SLOTS_OF_TASK, {"task": task})]
@@ -803,13 +803,13 @@ class StudyLog:
         """The history of a rater. Other transactions of the rater wait until the present one ends."""
         if not self.database.sqlite:
             connection.execute(tables.SHARE_WRITING)
-            connection.execute(tables.LOCK_RATER, {"rater": number_of(rater)})
+            connection.execute(tables.LOCK_RATER, {"rater": get_rater_number(rater)})
         return self._read_history(connection, rater)
 
     def _read_history(self, connection: sa.Connection, rater: str) -> RaterHistory:
         """The history of a rater, with the events that were stored since it was read last."""
         history = self._histories.get(rater, RaterHistory())
-        last = {"rater": number_of(rater), "n": history.n, "of_owner": self.now.history.n}
+        last = {"rater": get_rater_number(rater), "n": history.n, "of_owner": self.now.history.n}
         stored = connection.execute(tables.EVENTS_OF_RATER, last).all()
         with self._folding:
             history = self._histories.setdefault(rater, history)
@@ -840,11 +840,11 @@ class StudyLog:
         study: str | None = None,
     ) -> int:
         """Store one event under the next number of its rater, or of the owner."""
-        number = 0 if rater == OWNER else number_of(rater)
+        number = 0 if rater == OWNER else get_rater_number(rater)
         n = connection.execute(tables.COUNT_EVENT, {"of_rater": number}).scalar()
         if n is None:
             raise UnknownKey(f"there is no rater {rater!r} in {self.name}")
-        values = {"key": key, "at": stamp(at), "study": study or self.digest, "rater": number, "n": n, "task": task}
+        values = {"key": key, "at": format_time(at), "study": study or self.digest, "rater": number, "n": n, "task": task}
         return int(connection.execute(tables.INSERT_EVENT, {**values, "kind": kind, "body": dump(body)}).scalar_one())
 
 

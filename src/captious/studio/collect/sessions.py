@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-from captious.studio.access import Limit, form_token, new_token, token_hash
+from captious.studio.access import Limit, make_form_token, make_token, hash_token
 from captious.studio.collect._events import Rater
 from captious.studio.collect._signed import PARAMETER, SignedEntries
 from captious.studio.collect._tables import PERSON
@@ -37,8 +37,8 @@ def study_name(plan: Plan) -> str:
 
 def invite(log: StudyLog, raters: int, address: str) -> list[tuple[str, str]]:
     """New raters with their links. A link is nowhere else: the database keeps a hash of its token."""
-    tokens = [new_token() for _ in range(raters)]
-    added = log.add_raters([token_hash(token) for token in tokens])
+    tokens = [make_token() for _ in range(raters)]
+    added = log.add_raters([hash_token(token) for token in tokens])
     return [(rater.id, f"{address}/r/{token}") for rater, token in zip(added, tokens, strict=True)]
 
 
@@ -58,12 +58,12 @@ class RaterSession:
     @property
     def csrf(self) -> str:
         """The hidden field that a form of this rater must have."""
-        return form_token(self.secret)
+        return make_form_token(self.secret)
 
     @property
     def owner(self) -> str:
         """A name under which the browser may keep answers that are not sent yet."""
-        return token_hash(self.secret)[:12]
+        return hash_token(self.secret)[:12]
 
     def address(self, path: str) -> str:
         """The address of a page for this session."""
@@ -93,7 +93,7 @@ class RaterSessions:
 
     def session_of(self, value: str, travels: bool = False) -> RaterSession | None:
         """The session of a text that a browser sent; None where it opens nothing."""
-        hash = token_hash(value)
+        hash = hash_token(value)
         if self.plan.source.name in PERSON and (known := self.log.visit(hash)) is not None:
             rater, visit = known
             return RaterSession(value, rater, visit.person, visit.parameters, travels)
@@ -102,14 +102,14 @@ class RaterSessions:
 
     def checked(self, value: str, address: str, travels: bool = False) -> RaterSession | None:
         """The session of a text; None where it is wrong. An address with many wrong ones opens nothing new."""
-        known = token_hash(value) in self._known
+        known = hash_token(value) in self._known
         if not known and self.wrong.wait(address):
             raise TooManyWrong
         session = self.session_of(value, travels)
         if session is None:
             self.wrong.add(address)
         elif len(self._known) < 100_000:
-            self._known.add(token_hash(value))
+            self._known.add(hash_token(value))
         return session
 
     def parameters(self, query: Mapping[str, str]) -> dict[str, str] | None:
@@ -125,8 +125,8 @@ class RaterSessions:
     def enter(self, parameters: Mapping[str, str], travels: bool = False) -> RaterSession:
         """A new session of a visitor whom a platform sends; the visitor becomes a rater, or is one already."""
         rater = self.log.rater_by_identity(self.plan.source.name, parameters)
-        token = new_token()
-        self.log.begin_visit(rater.id, token_hash(token), parameters)
+        token = make_token()
+        self.log.begin_visit(rater.id, hash_token(token), parameters)
         session = self.session_of(token, travels)
         assert session is not None
         return session

@@ -10,7 +10,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.formats import read_rows
 from captious.io.join import Complain, format_first, refuse
 from captious.io.rows import Row
-from captious.studio.collect._subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, row_id
+from captious.studio.collect._subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, find_row_id
 from captious.studio.collect.plan import Plan
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _practice(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -
     rows: dict[str, Row] = {}
     for row in read_rows(str(plan.file(plan.practice or ""))):
         try:
-            item = row_id(row)
+            item = find_row_id(row)
         except InputError as error:
             complain(str(error))
             continue
@@ -189,7 +189,7 @@ def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row
     rows: dict[str, Row] = {}
     for row in read_rows(str(plan.file(plan.checks.gold or ""))):
         try:
-            item = row_id(row)
+            item = find_row_id(row)
         except InputError as error:
             complain(str(error))
             continue

@@ -17,8 +17,8 @@ from captious.errors import InputError, format_one_line, require
 from captious.render import Column, Document, Phrase, Result, Span, Table, Text
 from captious.studio.collect import _tables as tables
 from captious.studio.collect._database import DatabaseAway
-from captious.studio.collect._events import rebuild
-from captious.studio.collect._tables import name_of, tasks_digest, to_event, to_slot
+from captious.studio.collect._events import compute_slots
+from captious.studio.collect._tables import get_rater_name, tasks_digest, to_event, to_slot
 from captious.studio.collect.log import StudyLog
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _triggers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
     else:
         query = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'A'"
     names = set(connection.exec_driver_sql(query).scalars())
-    for name in sorted(tables.trigger_names(connection.dialect.name) - names):
+    for name in sorted(tables.list_triggers(connection.dialect.name) - names):
         yield f"trigger {name} is missing, so that rows could have been changed"
 
 
@@ -188,7 +188,7 @@ def _numbers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
     for rater, n in numbers:
         by_rater.setdefault(rater, set()).add(n)
     for rater, stored in sorted(by_rater.items()):
-        name = name_of(rater)
+        name = get_rater_name(rater)
         if rater not in last:
             yield f"{name}: has {len(stored):,} events, and is no rater of the study"
             continue
@@ -217,7 +217,7 @@ def _references(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
 def _slots(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
     work = connection.execute(sa.select(tables.task.c.id).where(tables.task.c.gold == 0)).scalars()
     events = map(to_event, connection.execute(sa.select(tables.event).order_by(tables.event.c.seq)))
-    expected = rebuild(log.plan(), list(work), events)
+    expected = compute_slots(log.plan(), list(work), events)
     stored = {(row.task, row.place): to_slot(row) for row in connection.execute(sa.select(tables.slot))}
     for key in sorted(expected.keys() | stored.keys()):
         if expected.get(key) != stored.get(key):

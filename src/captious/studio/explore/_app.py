@@ -19,9 +19,9 @@ from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
 from captious.render.html import bundle
 from captious.render.html import page as document_page
-from captious.studio.access import App, Guard, Rules, TokenGate, form_token, same_token
+from captious.studio.access import App, Guard, Rules, TokenGate, make_form_token, is_same_token
 from captious.studio.explore import _charts as charts
-from captious.studio.explore._page import REPORT, SERVED, render_explorer_page, join_styles
+from captious.studio.explore._page import REPORT, SERVED, join_styles, render_explorer_page
 from captious.studio.explore._pictures import Media
 from captious.studio.explore._records import Addresses, Records, Rows, find_first
 from captious.studio.explore._saved import SavedViews, get_sibling_path, get_views_path
@@ -53,7 +53,7 @@ class _Server:
     """The routes and what they share."""
 
     def __init__(self, table: ItemTable, token: str, report: Callable[[], Document] | None = None) -> None:
-        self.table, self.token, self.report = table, form_token(token), report
+        self.table, self.token, self.report = table, make_form_token(token), report
         self.explorer = Explorer(table)
         self.summaries = Summaries(self.explorer)
         self.records = Records(self.explorer, self._get_addresses)
@@ -61,8 +61,8 @@ class _Server:
 
     def _get_addresses(self, item: int, rows: Rows) -> Addresses:
         key = find_first(rows, "id")
-        image = self.table.pictures.path(key, find_first(rows, "image"))
-        sound = self.table.sounds.path(key, find_first(rows, AUDIO_COLUMN))
+        image = self.table.pictures.find_path(key, find_first(rows, "image"))
+        sound = self.table.sounds.find_path(key, find_first(rows, AUDIO_COLUMN))
         return Addresses(
             None if image is None else f"thumbnail/{item}",
             None if image is None else f"image/{item}",
@@ -75,35 +75,37 @@ class _Server:
         from starlette.routing import Route
 
         reads: dict[str, Callable[[Request], Any]] = {
-            "list": self.list,
-            "place": self.place,
-            "item": self.item,
-            "captions": self.captions,
-            "distribution": self.distribution,
-            "points": self.points,
-            "lengths": lambda request: charts.group_by_length(self.table, self._score(request), self._passing(request)),
-            "agreement": lambda request: self.explorer.agreement(self._passing(request)),
-            "summary": lambda request: self.summaries.summary(self._parse_view(request.query_params)),
+            "list": self.list_items,
+            "place": self.find_place,
+            "item": self.get_item,
+            "captions": self.get_captions,
+            "distribution": self.get_distribution,
+            "points": self.get_points,
+            "lengths": lambda request: charts.group_by_length(
+                self.table, self._find_score(request), self._select_captions(request)
+            ),
+            "agreement": lambda request: self.explorer.compute_agreement(self._select_captions(request)),
+            "summary": lambda request: self.summaries.summarize(self._parse_view(request.query_params)),
             "explain": self.explain,
-            "views": lambda request: self.views.all(),
+            "views": lambda request: self.views.read_all(),
         }
         routes = [
-            Route("/", self.page),
+            Route("/", self.send_page),
             *([Route(f"/{REPORT}", self.send_report)] if self.report else []),
             Route("/explore.js", lambda request: _make_text_response(bundle(SERVED), "text/javascript")),
             Route("/explore.css", lambda request: _make_text_response(join_styles(), "text/css")),
             *(Route(f"/api/{name}", _make_get_route(read)) for name, read in reads.items()),
             Route("/api/views", self._make_post_route(self.save_view), methods=["POST"]),
-            Route("/api/study", self._make_post_route(self.study), methods=["POST"]),
+            Route("/api/study", self._make_post_route(self.write_study), methods=["POST"]),
             Route("/favicon.ico", lambda request: _make_text_response("", "image/x-icon")),
             Route("/ids.txt", self.send_ids),
-            Route("/thumbnail/{number:int}", self.thumbnail),
-            Route("/image/{number:int}", self.image),
-            Route("/sound/{number:int}", self.sound),
+            Route("/thumbnail/{number:int}", self.send_thumbnail),
+            Route("/image/{number:int}", self.send_image),
+            Route("/sound/{number:int}", self.send_sound),
         ]
         return Starlette(routes=routes)
 
-    def about(self) -> dict[str, Any]:
+    def describe_table(self) -> dict[str, Any]:
         """What the page must know before it asks for anything."""
         table = self.table
         systems = range(len(table.systems))
@@ -120,7 +122,10 @@ class _Server:
             "rated": bool(table.ratings),
             "dots": charts.DOTS,
             "pictures": "image" in table.fields or table.pictures.folder is not None,
-            "unscored": {"all": self._count_unscored(None), "systems": [self._count_unscored(system) for system in systems]},
+            "unscored": {
+                "all": self._count_unscored(None),
+                "systems": [self._count_unscored(system) for system in systems],
+            },
             "columns": table.columns,
             "token": self.token,
         }
@@ -129,9 +134,12 @@ class _Server:
         """How many items a metric of a system, or of any, has not scored."""
         return self.explorer.count(View(0, system=system, unscored=True))
 
-    def page(self, request: Request) -> Response:
+    def send_page(self, request: Request) -> Response:
         """The page itself."""
-        return _make_text_response(render_explorer_page(self.table, {"about": self.about()}, report=self.report is not None), "text/html")
+        return _make_text_response(
+            render_explorer_page(self.table, {"about": self.describe_table()}, report=self.report is not None),
+            "text/html",
+        )
 
     def send_report(self, request: Request) -> Response:
         """The report, written anew: the run may have grown. The page has its style and images in itself, no script."""
@@ -142,68 +150,68 @@ class _Server:
     def _parse_view(self, parameters: Mapping[str, str]) -> View:
         return parse_view(self.table, parameters)
 
-    def _passing(self, request: Request) -> Passing:
+    def _select_captions(self, request: Request) -> Passing:
         """The captions that a chart is about: all, unless the address filters."""
-        return self.explorer.passing(self._parse_view(request.query_params))
+        return self.explorer.select_captions(self._parse_view(request.query_params))
 
-    def _item(self, request: Request) -> int:
+    def _find_item(self, request: Request) -> int:
         key = request.query_params.get("id", "")
         item = self.table.find_item(key)
         if item is None:
             raise InputError(f"no item with id {key[:80]!r}")
         return item
 
-    def _score(self, request: Request, name: str = "score") -> int:
+    def _find_score(self, request: Request, name: str = "score") -> int:
         return parse_view(self.table, {"sort": request.query_params.get(name, "")}).score
 
-    def list(self, request: Request) -> dict[str, Any]:
+    def list_items(self, request: Request) -> dict[str, Any]:
         """One page of the items that a view lists."""
         view = self._parse_view(request.query_params)
         number = _parse_whole_number(request, "number", 50, PAGE, least=1)
-        total = self.explorer.total(view)
+        total = self.explorer.get_total(view)
         last = max(0, (total - 1) // number * number)
         first = min(_parse_whole_number(request, "first", 0, total), last)
-        records = self.records.listed(self.explorer.page(view, first, number))
+        records = self.records.build_listed_cards(self.explorer.read_page(view, first, number))
         return {"total": total, "first": first, "records": records}
 
-    def place(self, request: Request) -> dict[str, int]:
+    def find_place(self, request: Request) -> dict[str, int]:
         """Where a view lists an item; −1 where it does not."""
-        return {"place": self.explorer.place(self._parse_view(request.query_params), self._item(request))}
+        return {"place": self.explorer.find_place(self._parse_view(request.query_params), self._find_item(request))}
 
-    def item(self, request: Request) -> dict[str, Any]:
+    def get_item(self, request: Request) -> dict[str, Any]:
         """One item in full."""
-        return self.records.full(self._item(request))
+        return self.records.build_full_record(self._find_item(request))
 
-    def captions(self, request: Request) -> dict[str, Any]:
+    def get_captions(self, request: Request) -> dict[str, Any]:
         """The captions of an item by all systems."""
-        return {"captions": self.records.captions(self._item(request))}
+        return {"captions": self.records.get_captions(self._find_item(request))}
 
-    def distribution(self, request: Request) -> Any:
+    def get_distribution(self, request: Request) -> Any:
         """How many items have which values."""
         low, high = (_parse_finite_number(request, name) for name in ("low", "high"))
         if not low < high:
             raise InputError(f"low={low:g}, high={high:g}: expected low < high")
         bins = _parse_whole_number(request, "bins", 40, charts.BINS, least=1)
-        return charts.count_bins(self.table, self._score(request), low, high, bins, self._passing(request))
+        return charts.count_bins(self.table, self._find_score(request), low, high, bins, self._select_captions(request))
 
-    def points(self, request: Request) -> Any:
+    def get_points(self, request: Request) -> Any:
         """Two scores against each other."""
-        x, y = (self._score(request, axis) for axis in "xy")
-        return charts.build_scatter(self.explorer, x, y, self._passing(request))
+        x, y = (self._find_score(request, axis) for axis in "xy")
+        return charts.build_scatter(self.explorer, x, y, self._select_captions(request))
 
     def explain(self, request: Request) -> Any:
         """Why a caption has its score."""
         view = parse_view(self.table, {"system": request.query_params.get("system", "")})
         if view.system is None:
             raise InputError(f"system: expected {', '.join(self.table.systems)}")
-        return self.records.explain(view.system, self._score(request), self._item(request))
+        return self.records.explain(view.system, self._find_score(request), self._find_item(request))
 
     def send_ids(self, request: Request) -> Response:
         """The ids that a view lists, one per line, to download."""
         from starlette.responses import StreamingResponse
 
         try:
-            lists = self.explorer.ids(self._parse_view(request.query_params))
+            lists = self.explorer.iterate_ids(self._parse_view(request.query_params))
             first = next(lists, [])
         except _get_request_errors() as error:
             return _make_json_response({"error": _format_error(error)}, 400)
@@ -215,7 +223,7 @@ class _Server:
         """Keep an address under a name, or forget the name."""
         return self.views.save(str(body.get("name", "")), str(body.get("address", "")))
 
-    def study(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def write_study(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Write what a rating study of these items needs; gives the folder and the command that makes the study."""
         ids = body.get("ids")
         if isinstance(ids, list) and ids:
@@ -225,39 +233,39 @@ class _Server:
             if not isinstance(given, dict):
                 raise InputError("view: expected an object")
             view = self._parse_view({str(name): str(value) for name, value in given.items()})
-            if (total := self.explorer.total(view)) > MOST:
+            if (total := self.explorer.get_total(view)) > MOST:
                 raise InputError(f"{total:,} items, expected at most {MOST:,} for a study; filter the list first")
-            items = self.explorer.items(view)
+            items = self.explorer.list_items(view)
         return write_selection(self.table, items, str(body.get("name", "")), get_sibling_path(self.table.runs[0].root))
 
-    def _named(self, request: Request, column: str) -> tuple[str, str | None]:
+    def _find_media_name(self, request: Request, column: str) -> tuple[str, str | None]:
         """The id of an item, and what its row calls the image or the sound."""
         item = request.path_params["number"]
-        rows = [row for (row,) in self.table.rows([item])] if 0 <= item < len(self.table) else []
+        rows = [row for (row,) in self.table.read_rows([item])] if 0 <= item < len(self.table) else []
         return find_first(rows, "id") or "", find_first(rows, column)
 
-    def thumbnail(self, request: Request) -> Response:
+    def send_thumbnail(self, request: Request) -> Response:
         """The small image of an item; it may be kept by the browser, for its number does not change."""
         from starlette.responses import Response
 
-        small = self.table.pictures.thumbnail(*self._named(request, "image"))
+        small = self.table.pictures.make_thumbnail(*self._find_media_name(request, "image"))
         if small is None:
             return Response(status_code=404)
         return Response(small[0], media_type=small[1], headers={"cache-control": "private, max-age=3600"})
 
-    def image(self, request: Request) -> Response:
+    def send_image(self, request: Request) -> Response:
         """The image of an item as its file is."""
-        return self._file(self.table.pictures, *self._named(request, "image"))
+        return self._send_file(self.table.pictures, *self._find_media_name(request, "image"))
 
-    def sound(self, request: Request) -> Response:
+    def send_sound(self, request: Request) -> Response:
         """The sound of an item, whole or the part that a player asks for."""
-        return self._file(self.table.sounds, *self._named(request, AUDIO_COLUMN))
+        return self._send_file(self.table.sounds, *self._find_media_name(request, AUDIO_COLUMN))
 
-    def _file(self, media: Media, id: str, name: str | None) -> Response:
+    def _send_file(self, media: Media, id: str, name: str | None) -> Response:
         from starlette.responses import FileResponse, Response
 
         try:
-            path, kind = media.file(id, name)
+            path, kind = media.find_file(id, name)
         except InputError:
             return Response(status_code=404)
         return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})
@@ -268,7 +276,7 @@ class _Server:
         async def endpoint(request: Request) -> Response:
             from starlette.concurrency import run_in_threadpool
 
-            if not same_token(request.headers.get("x-form-token", ""), self.token):
+            if not is_same_token(request.headers.get("x-form-token", ""), self.token):
                 return _make_json_response({"error": "The page is too old: reload it."}, 403)
             try:
                 body = json.loads(await request.body())

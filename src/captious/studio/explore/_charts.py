@@ -19,12 +19,12 @@ DIGITS = 5
 
 def find_bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
     """The smallest and the largest value of a score over all systems."""
-    values = [table.value(system, score) for system in range(len(table.systems))]
+    values = [table.get_value_sql(system, score) for system in range(len(table.systems))]
     ends = (
         f"least({', '.join(f'min({one})' for one in values)}), greatest({', '.join(f'max({one})' for one in values)})"
     )
     with table.cursor() as cursor:
-        low, high = cursor.execute(f"SELECT {ends} FROM {table.source(*values)}").fetchall()[0]
+        low, high = cursor.execute(f"SELECT {ends} FROM {table.get_source(*values)}").fetchall()[0]
     return None if low is None else (float(low), float(high))
 
 
@@ -35,10 +35,10 @@ def count_bins(
     result = []
     parameters = {"low": low, "width": (high - low) / bins, "last": bins - 1}
     for system in range(len(table.systems)):
-        value = table.value(system, score)
+        value = table.get_value_sql(system, score)
         place = f"CAST(greatest(0, least($last, floor(({value} - $low) / $width + 1e-9))) AS INTEGER)"
-        where = f"{value} IS NOT NULL AND {passing.condition(system)}"
-        sql = f"SELECT {place} AS bin, count(*), sum({value}) FROM {table.source(value)} WHERE {where}"
+        where = f"{value} IS NOT NULL AND {passing.build_condition(system)}"
+        sql = f"SELECT {place} AS bin, count(*), sum({value}) FROM {table.get_source(value)} WHERE {where}"
         with table.cursor(**passing.tables) as cursor:
             rows = cursor.execute(f"{sql} GROUP BY bin", parameters).fetchall()
         counts, number = [0] * bins, sum(row[1] for row in rows)
@@ -54,18 +54,22 @@ def build_scatter(explorer: Explorer, x: int, y: int, passing: Passing = EVERYTH
     return [
         {
             "rho": explorer.compute_rho(system, x, y, passing),
-            "dots": _select_dots(table, table.value(system, x), table.value(system, y), passing, system),
+            "dots": _select_dots(
+                table, table.get_value_sql(system, x), table.get_value_sql(system, y), passing, system
+            ),
         }
         for system in range(len(table.systems))
     ]
 
 
-def _select_dots(table: ItemTable, x: str, y: str, passing: Passing, system: int, condition: str = "true") -> list[list[Any]]:
+def _select_dots(
+    table: ItemTable, x: str, y: str, passing: Passing, system: int, condition: str = "true"
+) -> list[list[Any]]:
     """Id and two values of the items that have both, evenly spaced where they are many."""
     import pyarrow as pa
 
-    source, present = table.source(x, y), f"{x} IS NOT NULL AND {y} IS NOT NULL"
-    where = f"{present} AND {condition} AND {passing.condition(system)}"
+    source, present = table.get_source(x, y), f"{x} IS NOT NULL AND {y} IS NOT NULL"
+    where = f"{present} AND {condition} AND {passing.build_condition(system)}"
     with table.cursor(**passing.tables) as cursor:
         items = np.sort(cursor.execute(f"SELECT n FROM {source} WHERE {where}").fetchnumpy()["n"])
     if len(items) > DOTS:
@@ -81,7 +85,9 @@ def _round_digits(value: float) -> float:
 
 def group_by_length(table: ItemTable, score: int, passing: Passing = EVERYTHING) -> dict[str, Any]:
     """A score by the number of words: the mean and the middle half of each length, and dots."""
-    every = " UNION ALL ".join(f"SELECT {table.words(system)} AS w FROM items" for system in range(len(table.systems)))
+    every = " UNION ALL ".join(
+        f"SELECT {table.get_words_sql(system)} AS w FROM items" for system in range(len(table.systems))
+    )
     with table.cursor() as cursor:
         ends = f"SELECT min(w), max(w), quantile_cont(w, 0.995) FROM ({every})"
         least, most, usual = cursor.execute(ends).fetchall()[0]
@@ -94,16 +100,18 @@ def group_by_length(table: ItemTable, score: int, passing: Passing = EVERYTHING)
     return {"domain": [low, high], "size": size, "systems": systems}
 
 
-def _summarize_lengths(table: ItemTable, system: int, score: int, high: float, size: int, passing: Passing) -> dict[str, Any]:
-    words, value = table.words(system), table.value(system, score)
-    present = f"{words} IS NOT NULL AND {value} IS NOT NULL AND {passing.condition(system)}"
+def _summarize_lengths(
+    table: ItemTable, system: int, score: int, high: float, size: int, passing: Passing
+) -> dict[str, Any]:
+    words, value = table.get_words_sql(system), table.get_value_sql(system, score)
+    present = f"{words} IS NOT NULL AND {value} IS NOT NULL AND {passing.build_condition(system)}"
     steps = (
         f"SELECT CAST(floor({words} / {size:d}) AS INTEGER) AS bin, count(*), avg({value}), "
-        f"quantile_cont({value}, [0.25, 0.75]) FROM {table.source(value)} "
+        f"quantile_cont({value}, [0.25, 0.75]) FROM {table.get_source(value)} "
         f"WHERE {present} AND {words} <= {high - 1:.0f} GROUP BY bin ORDER BY bin"
     )
     with table.cursor(**passing.tables) as cursor:
-        beyond = f"SELECT count(*) FROM {table.source(value)} WHERE {present} AND {words} > {high - 1:.0f}"
+        beyond = f"SELECT count(*) FROM {table.get_source(value)} WHERE {present} AND {words} > {high - 1:.0f}"
         number = cursor.execute(beyond).fetchall()[0][0]
         rows = cursor.execute(steps).fetchall()
     return {

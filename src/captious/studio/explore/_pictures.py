@@ -17,7 +17,7 @@ from captious.errors import InputError
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote
 from captious.render.items import small_image
-from captious.studio.access import image_file, sound_file
+from captious.studio.access import find_image_file, find_sound_file
 
 SIDE = 320
 """Longest side of a thumbnail in pixels."""
@@ -34,7 +34,7 @@ class Media(ABC):
         self.folder = None if folder is None else self.folders(folder)
         self._roots = [Path(run).resolve() for run in runs if not is_remote(run)]
 
-    def path(self, id: str, name: str | None) -> Path | None:
+    def find_path(self, id: str, name: str | None) -> Path | None:
         """Where the file of an item is; None where there is none that may be shown."""
         name = name if isinstance(name, str) else None  # a foreign run may hold anything in its place
         if self.folder is not None:
@@ -44,16 +44,16 @@ class Media(ABC):
             return self.folder.find(Path(name).name if name and Path(name).is_absolute() else name or "", id)
         return next(filter(None, (_find_inside(root, name) for root in self._roots)), None)
 
-    def file(self, id: str, name: str | None) -> tuple[Path, str]:
+    def find_file(self, id: str, name: str | None) -> tuple[Path, str]:
         """The file of an item and its media type; an `InputError` where there is none that may be shown."""
-        path = self.path(id, name)
+        path = self.find_path(id, name)
         if path is None:
             raise InputError(f"item {id[:80]!r} has no {self.what} that may be shown")
         root = path.parent if self.folder is None else self.folder.path
-        return self._checked(root, str(path.absolute()))
+        return self._check_file(root, str(path.absolute()))
 
     @abstractmethod
-    def _checked(self, root: Path, name: str) -> tuple[Path, str]:
+    def _check_file(self, root: Path, name: str) -> tuple[Path, str]:
         """The file inside the folder and its media type."""
 
 
@@ -63,8 +63,8 @@ class Sounds(Media):
     folders: ClassVar[type[ImageFolder]] = SoundFolder
     what: ClassVar[str] = "sound"
 
-    def _checked(self, root: Path, name: str) -> tuple[Path, str]:
-        return sound_file(root, name)
+    def _check_file(self, root: Path, name: str) -> tuple[Path, str]:
+        return find_sound_file(root, name)
 
 
 class Pictures(Media):
@@ -78,13 +78,13 @@ class Pictures(Media):
         super().__init__(runs, folder)
         self._kept = kept or get_data_folder() / "thumbnails"
 
-    def _checked(self, root: Path, name: str) -> tuple[Path, str]:
-        return image_file(root, name)
+    def _check_file(self, root: Path, name: str) -> tuple[Path, str]:
+        return find_image_file(root, name)
 
-    def thumbnail(self, id: str, name: str | None) -> tuple[bytes, str] | None:
+    def make_thumbnail(self, id: str, name: str | None) -> tuple[bytes, str] | None:
         """The small image of an item and its media type; None where it cannot be read."""
         try:
-            path, _ = self.file(id, name)
+            path, _ = self.find_file(id, name)
             facts = path.stat()
         except (InputError, OSError):
             return None

@@ -48,10 +48,10 @@ class Records:
 
     def build_cards(self, items: Sequence[int]) -> list[dict[str, Any]]:
         """Items for cards."""
-        rows = self.table.rows(items)
-        return [self._record(item, own) for item, *own in zip(items, *rows, strict=True)]
+        rows = self.table.read_rows(items)
+        return [self._build_record(item, own) for item, *own in zip(items, *rows, strict=True)]
 
-    def listed(self, items: Sequence[Listed]) -> list[dict[str, Any]]:
+    def build_listed_cards(self, items: Sequence[Listed]) -> list[dict[str, Any]]:
         """Items for the cards of a view: what each is sorted by, and whose captions pass the filters."""
         records = self.build_cards([one.item for one in items])
         for record, one in zip(records, items, strict=True):
@@ -60,44 +60,46 @@ class Records:
                 own["passes"] = passes
         return records
 
-    def full(self, item: int) -> dict[str, Any]:
+    def build_full_record(self, item: int) -> dict[str, Any]:
         """An item with everything that is known of it."""
-        rows = [row for (row,) in self.table.rows([item])]
-        record = self._record(item, rows)
-        record["fields"] = self._fields(rows)
+        rows = [row for (row,) in self.table.read_rows([item])]
+        record = self._build_record(item, rows)
+        record["fields"] = self._get_fields(rows)
         for system, own in enumerate(record["systems"]):
-            own["ratings"] = self.ratings(system, item)
+            own["ratings"] = self.list_ratings(system, item)
             own["explained"] = [place for place in self.explainable[system] if own["values"][place] is not None]
         return record
 
-    def captions(self, item: int) -> list[list[str]]:
+    def get_captions(self, item: int) -> list[list[str]]:
         """The captions of an item by all systems."""
-        return [get_texts(row, "candidates") for (row,) in self.table.rows([item])]
+        return [get_texts(row, "candidates") for (row,) in self.table.read_rows([item])]
 
-    def _record(self, item: int, rows: Rows) -> dict[str, Any]:
+    def _build_record(self, item: int, rows: Rows) -> dict[str, Any]:
         media = self._media_of(item, rows)
         key = next(row["id"] for row in rows if row is not None)
         return {
             "item": key,
             "id": key,
             "references": find_first(rows, "references") or [],
-            "fields": {name: text[:FIELD] for name, text in self._fields(rows).items()},
+            "fields": {name: text[:FIELD] for name, text in self._get_fields(rows).items()},
             "picture": media.thumbnail,
             "large": media.image,
             "sound": media.sound,
-            "systems": [self._system(system, item, row) for system, row in enumerate(rows)],
+            "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
         }
 
-    def _fields(self, rows: Rows) -> dict[str, str]:
+    def _get_fields(self, rows: Rows) -> dict[str, str]:
         values = {name: find_first(rows, name) for name in self.table.fields if name != "image"}
         return {name: shown_field(value) for name, value in values.items() if is_shown(value)}
 
-    def _system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _build_system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
         table, explorer = self.table, self.explorer
         reasons = reasons_of(row.get("unscored")) if row else {}
         said = table.ratings.get((item, system), ())
         values = [
-            _to_finite(compute_mean_rating(said, score.key) if score.kind == "rating" else row.get(score.key) if row else None)
+            _to_finite(
+                compute_mean_rating(said, score.key) if score.kind == "rating" else row.get(score.key) if row else None
+            )
             for score in table.scores
         ]
         texts = get_texts(row, "candidates")
@@ -113,7 +115,7 @@ class Records:
             "whys": [],
         }
 
-    def ratings(self, system: int, item: int) -> list[dict[str, Any]]:
+    def list_ratings(self, system: int, item: int) -> list[dict[str, Any]]:
         """What people said of a caption, one entry a rater."""
         return [
             {"rater": one.rater, "values": dict(one.values), "comment": one.comment, "seconds": one.seconds}
@@ -138,7 +140,7 @@ class Records:
             raise InputError(f"{run.name} has no {one.label}")
         if score not in self.explainable[system]:
             raise InputError(f"{one.label} does not explain single values")
-        key = next(row["id"] for (row,) in self.table.rows([item]) if row is not None)
+        key = next(row["id"] for (row,) in self.table.read_rows([item]) if row is not None)
         with self._lock:  # the corpus statistics of a metric are collected once, whoever asks first
             if system not in self._reports:
                 folder = self.table.pictures.folder

@@ -48,7 +48,7 @@ class RunRows:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """All rows in order, of these columns with the id among them, after their numbers as a column ``r``."""
         import pyarrow as pa
 

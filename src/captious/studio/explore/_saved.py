@@ -31,7 +31,7 @@ class SavedViews:
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, Lock()
 
-    def all(self) -> dict[str, str]:
+    def read_all(self) -> dict[str, str]:
         """The views in the order they were saved."""
         try:
             views = load_json(self.path)
@@ -51,7 +51,7 @@ class SavedViews:
         if len(address) > ADDRESS:
             raise InputError(f"address: {len(address)} letters, expected at most {ADDRESS}")
         with self._lock:
-            views = self.all()
+            views = self.read_all()
             views.pop(name, None)
             if address:
                 views[name] = address

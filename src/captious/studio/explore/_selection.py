@@ -31,9 +31,9 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
         raise InputError("name: expected 1 to 60 letters, digits or hyphens")
     if not items:
         raise InputError("no item is selected")
-    target, rows = parent / plain, list(zip(*table.rows(items), strict=True))
+    target, rows = parent / plain, list(zip(*table.read_rows(items), strict=True))
     ids = [find_first(own, "id") for own in rows]
-    paths = [table.pictures.path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
+    paths = [table.pictures.find_path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
     files = {system: f"captions/{stem}.jsonl" for system, stem in system_folders(table.systems).items()}
     images = _find_image_folder(paths)
     with whole_folder(target, False, MARKER) as folder:

@@ -59,25 +59,25 @@ class _Measured(NamedTuple):
         rows = self.rows.counts if isinstance(self.rows, TypeSets) else self.rows
         return ~np.isnan(rows).any(axis=1)
 
-    def statistic(self, chosen: Any) -> Statistic:
+    def compute_statistic(self, chosen: Any) -> Statistic:
         """The value of some of the items, which all have one, as resampling wants it."""
         rows = np.asarray(self.rows)[chosen]
         total = rows.sum(axis=0)
         aggregate = _compute_mean if self.metric is None else self.metric.aggregate
         return Statistic(rows, aggregate, total, float(aggregate(total[None, :])[0]) if len(rows) else math.nan)
 
-    def value(self) -> float:
+    def compute_value(self) -> float:
         """The value of all items."""
         if isinstance(self.rows, TypeSets):
             assert self.metric is not None
             return float(self.metric.aggregate(self.rows.total()[None, :])[0]) if len(self.rows.tokens) else math.nan
-        return self.statistic(self.scored).value
+        return self.compute_statistic(self.scored).value
 
     def estimate(self, resampling: Resampling) -> Estimate:
         """The value of all items with its interval; without one where distinct things are counted."""
         if isinstance(self.rows, TypeSets):
-            return Estimate(self.value())
-        statistic = self.statistic(self.scored)
+            return Estimate(self.compute_value())
+        statistic = self.compute_statistic(self.scored)
         number = len(statistic.rows)
         if number < 2:
             return Estimate(statistic.value)
@@ -111,11 +111,11 @@ class Summaries:
         """The items of all systems."""
         return self.explorer.table
 
-    def summary(self, view: View) -> dict[str, Any]:
+    def summarize(self, view: View) -> dict[str, Any]:
         """The numbers of a view, as JSON."""
-        passing = self.explorer.passing(view)
-        systems = self.explorer.systems(view)
-        numbers = {system: self._numbers(passing, system) for system in systems}
+        passing = self.explorer.select_captions(view)
+        systems = self.explorer.list_systems(view)
+        numbers = {system: self._select_items(passing, system) for system in systems}
         most = max(map(len, numbers.values()))
         step = -(-most // MOST) or 1
         stored = self._get_stored_estimates(view, passing)
@@ -125,34 +125,38 @@ class Summaries:
             what = "Tests and correlations" if len(stored) == len(systems) else "The numbers"
             notes.append(f"{what} are of one caption in {step:,}, for there are more than {MOST:,}.")
         notes += self._list_interval_notes({system: len(items[system]) for system in systems if system not in stored})
-        human = self._people(view)
-        records = [self._system(system, view.score, human, items[system], passing, stored) for system in systems]
+        human = self._choose_rating(view)
+        records = [
+            self._summarize_system(system, view.score, human, items[system], passing, stored) for system in systems
+        ]
         for record, system in zip(records, systems, strict=True):
             record["captions"] = len(numbers[system])
         notes += self._list_approximations(view.score)
-        test, why = self._test(view, systems, items)
+        test, why = self._test_pair(view, systems, items)
         listed = len(self.table) if passing.chosen is None else len(passing.chosen)
-        level = self.level(systems)
+        level = self.get_level(systems)
         return {"items": listed, "systems": records, "test": test, "level": level, "notes": [*notes, *why]}
 
-    def level(self, systems: Iterable[int]) -> float | None:
+    def get_level(self, systems: Iterable[int]) -> float | None:
         """Return the confidence level of the intervals; None if runs have different ones."""
-        levels = {self._resampling(system).level for system in systems}
+        levels = {self._get_resampling(system).level for system in systems}
         return levels.pop() if len(levels) == 1 else None
 
-    def whole(self, score: int) -> dict[str, Any]:
+    def summarize_all(self, score: int) -> dict[str, Any]:
         """The numbers of a score over all captions, for a page without a server: those of `summary`.
 
         Every two systems are tested, unless there are very many.
         """
         view = View(score)
-        systems = self.explorer.systems(view)
-        records = self.summary(view)["systems"]
+        systems = self.explorer.list_systems(view)
+        records = self.summarize(view)["systems"]
         pairs = list(combinations(systems, 2))
         pairs = pairs if len(pairs) * len(self.table.scores) <= TESTED else []
-        items = {system: self._sort_by_id(self._numbers(EVERYTHING, system)) for system in systems} if pairs else {}
+        items = (
+            {system: self._sort_by_id(self._select_items(EVERYTHING, system)) for system in systems} if pairs else {}
+        )
         tests = [
-            self._test(replace(view, order="between", better=better, worse=worse), systems, items)[0]
+            self._test_pair(replace(view, order="between", better=better, worse=worse), systems, items)[0]
             for better, worse in pairs
         ]
         return {
@@ -163,7 +167,7 @@ class Summaries:
     def _list_interval_notes(self, numbers: Mapping[int, int]) -> list[str]:
         """Return notes on intervals that are computed here, by the number of captions of each system."""
         notes = []
-        made = [(self._resampling(system), number) for system, number in numbers.items() if number > 1]
+        made = [(self._get_resampling(system), number) for system, number in numbers.items() if number > 1]
         fewer = [_limit_samples(one, number).samples for one, number in made]
         if any(samples < one.samples for samples, (one, _) in zip(fewer, made, strict=True)):
             notes.append(f"The intervals are from {min(fewer):,} resamples.")
@@ -173,7 +177,7 @@ class Summaries:
             )
         return notes
 
-    def _resampling(self, system: int) -> Resampling:
+    def _get_resampling(self, system: int) -> Resampling:
         """How the run of a system makes intervals; the default if it makes none."""
         resampling = self.table.runs[system].run.marker.resampling
         return resampling if resampling.samples else Resampling(level=resampling.level)
@@ -183,12 +187,12 @@ class Summaries:
         if passing.chosen is not None:
             return {}
         key = self.table.scores[view.score].key
-        facts = {system: self.table.runs[system].run.facts.get(key) for system in self.explorer.systems(view)}
+        facts = {system: self.table.runs[system].run.facts.get(key) for system in self.explorer.list_systems(view)}
         return {system: one.interval for system, one in facts.items() if one is not None and one.interval is not None}
 
-    def _numbers(self, passing: Passing, system: int) -> Ints:
+    def _select_items(self, passing: Passing, system: int) -> Ints:
         """The numbers of the items whose caption by a system passes."""
-        items = passing.items(system)
+        items = passing.select_items(system)
         items = np.arange(len(self.table)) if items is None else items
         positions = self.table.positions
         return items if positions is None else items[positions[system][items] >= 0]
@@ -201,7 +205,7 @@ class Summaries:
             rows = cursor.execute("SELECT n, id FROM items JOIN shown USING (n) ORDER BY n").fetchall()
         return np.array([rows[place][0] for place in id_order([row[1] for row in rows])], dtype=np.int64)
 
-    def _people(self, view: View) -> int | None:
+    def _choose_rating(self, view: View) -> int | None:
         """What people said that stands beside the metric: on an axis of the chart, else the first."""
         kinds = [score.kind for score in self.table.scores]
         rated = [score for score in (view.y, view.x) if kinds[score] == "rating"]
@@ -209,7 +213,7 @@ class Summaries:
             return None
         return (rated or [kinds.index("rating")])[0]
 
-    def _system(
+    def _summarize_system(
         self,
         system: int,
         score: int,
@@ -222,21 +226,21 @@ class Summaries:
 
         Ratings have no interval here: captions are not all that is drawn, raters are too (`captious study systems`).
         """
-        filtered, resampling = passing.chosen is not None, self._resampling(system)
-        measured = self._measured(system, score, items)
+        filtered, resampling = passing.chosen is not None, self._get_resampling(system)
+        measured = self._measure(system, score, items)
         rated = self.table.scores[score].kind == "rating"
-        own = stored.get(system) or (Estimate(measured.value()) if rated else measured.estimate(resampling))
+        own = stored.get(system) or (Estimate(measured.compute_value()) if rated else measured.estimate(resampling))
         record: dict[str, Any] = {"system": system, **_convert_estimate(own)}
-        record["all"] = _to_finite(self._whole(system, score)) if filtered else None
+        record["all"] = _to_finite(self._get_overall_value(system, score)) if filtered else None
         if human is None:
             return record
-        measured = self._measured(system, human, items)
+        measured = self._measure(system, human, items)
         record["rating"] = {
-            **_convert_estimate(Estimate(measured.value())),
+            **_convert_estimate(Estimate(measured.compute_value())),
             "captions": int(measured.scored.sum()),
-            "all": _to_finite(self._whole(system, human)) if filtered else None,
+            "all": _to_finite(self._get_overall_value(system, human)) if filtered else None,
         }
-        x, y = (self.table.values(system, one)[items] for one in (score, human))
+        x, y = (self.table.read_values(system, one)[items] for one in (score, human))
         both = ~(np.isnan(x) | np.isnan(y))
         rho, number = spearman(x, y), int(both.sum())
         if not math.isnan(rho) and number > 2:
@@ -248,7 +252,7 @@ class Summaries:
             record["rho"] = {**_convert_estimate(found), "captions": number, "all": everything}
         return record
 
-    def _test(
+    def _test_pair(
         self, view: View, systems: list[int], items: Mapping[int, Ints]
     ) -> tuple[dict[str, Any] | None, list[str]]:
         """The paired test between two systems, on the items of which both captions pass; or why there is none."""
@@ -263,15 +267,15 @@ class Summaries:
             return None, ["The systems are not tested: the metric had other settings in each run."]
         shared = np.intersect1d(items[pair[0]], items[pair[1]])
         shared = items[pair[0]][np.isin(items[pair[0]], shared)]
-        first, second = (self._measured(system, view.score, shared) for system in pair)
+        first, second = (self._measure(system, view.score, shared) for system in pair)
         if isinstance(first.rows, TypeSets) or isinstance(second.rows, TypeSets):
             return None, ["The systems are not tested: the metric counts distinct things and cannot be resampled."]
         both = first.scored & second.scored
         number = int(both.sum())
         if number < 2:
             return None, [f"The systems are not tested: {number or 'no'} item has a caption of both here."]
-        ours, theirs = first.statistic(both), second.statistic(both)
-        resampling = self._resampling(pair[0])
+        ours, theirs = first.compute_statistic(both), second.compute_statistic(both)
+        resampling = self._get_resampling(pair[0])
         fact = ("p", *pair, view.score)
         p = None if view.filtered else self._facts.get(fact)
         if p is None:
@@ -289,19 +293,19 @@ class Summaries:
         if view.lasso or view.low is not None or view.high is not None:
             return True
         systems, scores = range(len(self.table.systems)), range(len(self.table.scores))
-        values = {self.table.value(system, score) for system in systems for score in scores}
+        values = {self.table.get_value_sql(system, score) for system in systems for score in scores}
         if not view.where.strip():
             return False
-        columns = parse_filter(view.where, self.table.schema(0)).columns
+        columns = parse_filter(view.where, self.table.build_schema(0)).columns
         return any(node.column.sql in values for node in columns)
 
     # Values of items
 
-    def _measured(self, system: int, score: int, items: Ints | None = None) -> _Measured:
+    def _measure(self, system: int, score: int, items: Ints | None = None) -> _Measured:
         """A score of a system for these items, or for all."""
-        rows, metric = self._rows(system, score)
+        rows, metric = self._get_rows(system, score)
         if rows is None:
-            values = self.table.values(system, score)
+            values = self.table.read_values(system, score)
             return _Measured(item_means(values if items is None else values[items]), None)
         if items is None:
             return _Measured(rows, metric)
@@ -312,27 +316,27 @@ class Summaries:
             )
         return _Measured(rows[positions], metric)
 
-    def _whole(self, system: int, score: int) -> float:
+    def _get_overall_value(self, system: int, score: int) -> float:
         """The value of a score over all captions of a system."""
         key = ("whole", system, score)
         if key not in self._facts:
-            self._facts[key] = self._measured(system, score).value()
+            self._facts[key] = self._measure(system, score).compute_value()
         value: float = self._facts[key]
         return value
 
-    def _rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
+    def _get_rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
         """The statistics that a run keeps of its items; None where one of the runs keeps none: systems must compare."""
-        stored = {one: self._stored(one, score) for one in self._scored(score)}
+        stored = {one: self._get_stored_rows(one, score) for one in self._list_scored_systems(score)}
         if system not in stored or any(rows is None for rows, _ in stored.values()):
             return None, None
         return stored[system]
 
-    def _scored(self, score: int) -> list[int]:
+    def _list_scored_systems(self, score: int) -> list[int]:
         """The systems whose run has a metric; none for what people said."""
         key = self.table.scores[score].key
         return [system for system, run in enumerate(self.table.runs) if key in run.signatures]
 
-    def _stored(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
+    def _get_stored_rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
         with self._lock:  # they are read once, whoever asks first
             if (system, score) not in self._facts:
                 self._facts[system, score] = self._read_rows(system, score)
@@ -357,7 +361,9 @@ class Summaries:
 
     def _list_approximations(self, score: int) -> list[str]:
         """A line where the value of a metric is a mean over items, for lack of statistics."""
-        without = [system for system in self._scored(score) if self._stored(system, score)[0] is None]
+        without = [
+            system for system in self._list_scored_systems(score) if self._get_stored_rows(system, score)[0] is None
+        ]
         if not without:
             return []
         names, label = ", ".join(self.table.systems[system] for system in without), self.table.scores[score].label

@@ -195,14 +195,14 @@ class Passing(NamedTuple):
         """What `condition` reads besides the items."""
         return {} if self.chosen is None else {"chosen": self.chosen}
 
-    def condition(self, system: int) -> str:
+    def build_condition(self, system: int) -> str:
         """SQL that tells whether the caption of a system passes."""
         if self.chosen is None:
             return "true"
         where = f" WHERE p{system}" if f"p{system}" in self.chosen.column_names else ""
         return f"items.n IN (SELECT n FROM chosen{where})"
 
-    def items(self, system: int) -> Ints | None:
+    def select_items(self, system: int) -> Ints | None:
         """The numbers of the items whose caption by a system passes, in order; None for all."""
         if self.chosen is None:
             return None
@@ -243,51 +243,51 @@ class Explorer:
     _making: dict[Any, Lock] = field(default_factory=dict)
     """What is being computed, so that others wait for it: a page asks for its list and its charts at once."""
 
-    def systems(self, view: View) -> list[int]:
+    def list_systems(self, view: View) -> list[int]:
         """The systems that a view considers."""
         return list(range(len(self.table.systems))) if view.system is None else [view.system]
 
     # What a view lists
 
-    def total(self, view: View) -> int:
+    def get_total(self, view: View) -> int:
         """How many items a view lists."""
         chosen = self._get_chosen(view)
         return len(self.table) if chosen is None else len(chosen)
 
-    def passing(self, view: View) -> Passing:
+    def select_captions(self, view: View) -> Passing:
         """The captions that charts of a view are about."""
         return Passing(self._get_chosen(view)) if view.filtered else EVERYTHING
 
     def count(self, view: View) -> int:
         """How many items a view lists, where no page of it is shown."""
         statement = self.build_statement(view)
-        source = self.table.source(statement.where)
+        source = self.table.get_source(statement.where)
         with self.table.cursor(**statement.tables) as cursor:
             sql = f"SELECT count(*) FROM {source} WHERE {statement.where}"
             return int(cursor.execute(sql, statement.parameters).fetchall()[0][0])
 
-    def page(self, view: View, first: int, number: int) -> list[Listed]:
+    def read_page(self, view: View, first: int, number: int) -> list[Listed]:
         """Some of the items that a view lists, in its order."""
         everyone = (True,) * len(self.table.systems)
-        rows = self._read_page(view, first, number)
+        rows = self._read_ordered(view, first, number)
         return [Listed(item, value, tuple(passes) or everyone) for item, value, *passes in rows]
 
-    def items(self, view: View) -> list[int]:
+    def list_items(self, view: View) -> list[int]:
         """All items that a view lists, in its order."""
-        return [row[0] for row in self._read_page(view, 0, self.total(view))]
+        return [row[0] for row in self._read_ordered(view, 0, self.get_total(view))]
 
-    def ids(self, view: View) -> Iterator[list[str]]:
+    def iterate_ids(self, view: View) -> Iterator[list[str]]:
         """The ids of all items that a view lists, in its order, some thousands at a time."""
-        source, key, tables = self._source(view)
+        source, key, tables = self._get_source(view)
         with self.table.cursor(**tables) as cursor:
-            order = self._order(view)
+            order = self._build_order(view)
             cursor.execute(f"SELECT id FROM (SELECT n, {key} AS k FROM {source}) JOIN items USING (n) ORDER BY {order}")
             while rows := cursor.fetchmany(10_000):
                 yield [row[0] for row in rows]
 
-    def place(self, view: View, item: int) -> int:
+    def find_place(self, view: View, item: int) -> int:
         """Where a view lists an item; −1 where it does not."""
-        source, key, tables = self._source(view)
+        source, key, tables = self._get_source(view)
         with self.table.cursor(**tables) as cursor:
             found = cursor.execute(f"SELECT {key} AS k FROM {source} WHERE n = {item:d}").fetchall()
             if not found:
@@ -299,32 +299,32 @@ class Explorer:
             count = f"SELECT count(*) FROM (SELECT n, {key} AS k FROM {source}) WHERE {before}"
             return int(cursor.execute(count, {} if value is None else {"k": value}).fetchall()[0][0])
 
-    def _read_page(self, view: View, first: int, number: int) -> list[Any]:
+    def _read_ordered(self, view: View, first: int, number: int) -> list[Any]:
         """Item, what sorts it, and whether each system passes where there are filters on captions."""
-        source, key, tables = self._source(view)
+        source, key, tables = self._get_source(view)
         chosen = tables.get("chosen")
         if chosen is not None and self.table.whole is not None:  # sorted already
             return list(zip(*(column.to_pylist() for column in chosen.slice(first, number).columns), strict=True))
         columns = ["n", f"{key} AS k", *(chosen.column_names[2:] if chosen is not None else ())]
-        total = self.total(view)
+        total = self.get_total(view)
         number = max(0, min(number, total - first))
         reverse = number > 0 and first > total // 2  # the end of an order is the beginning of the reverse
         offset = total - first - number if reverse else first
-        order = self._order(view, reverse)
+        order = self._build_order(view, reverse)
         sql = f"SELECT {', '.join(columns)} FROM {source} ORDER BY {order} LIMIT {number:d} OFFSET {offset:d}"
         with self.table.cursor(**tables) as cursor:
             rows: list[Any] = cursor.execute(sql).fetchall()
         return rows[::-1] if reverse else rows
 
-    def _source(self, view: View) -> tuple[str, str, dict[str, pa.Table]]:
+    def _get_source(self, view: View) -> tuple[str, str, dict[str, pa.Table]]:
         """What stands after FROM, the value that sorts, and the tables that both need."""
         chosen = self._get_chosen(view)
         if chosen is not None:
             return "chosen", "k", {"chosen": chosen}
-        key, tables = self._key(view)
-        return ("ranks" if tables else self.table.source(key)), key, tables
+        key, tables = self._build_sort_key(view)
+        return ("ranks" if tables else self.table.get_source(key)), key, tables
 
-    def _order(self, view: View, reverse: bool = False) -> str:
+    def _build_order(self, view: View, reverse: bool = False) -> str:
         """The order by the value ``k``; items without one come last, equal ones in the order given."""
         direction = "ASC" if self._is_ascending(view) != reverse else "DESC"
         return f"k {direction} NULLS {'FIRST' if reverse else 'LAST'}, n {'DESC' if reverse else 'ASC'}"
@@ -348,7 +348,7 @@ class Explorer:
 
     def _choose(self, view: View) -> pa.Table:
         statement = self.build_statement(view)
-        key, ranks = self._key(view, statement.captions)
+        key, ranks = self._build_sort_key(view, statement.captions)
         tables = {**statement.tables, **ranks}
         columns = ["items.n", f"{key} AS k"]
         if statement.captions and len(self.table.systems) > 1:
@@ -356,13 +356,13 @@ class Explorer:
             if len(passing) == 1:
                 passing = {}
             columns += [f"{passing.get(system, 'true')} AS p{system}" for system in range(len(self.table.systems))]
-        source = self.table.source(key, statement.where) + "".join(f" JOIN {name} USING (n)" for name in ranks)
+        source = self.table.get_source(key, statement.where) + "".join(f" JOIN {name} USING (n)" for name in ranks)
         if "refs." in statement.where:
             return self._choose_by_references(source, columns, statement, tables)
         where = f" WHERE {statement.where}" if statement.where else ""
         if ranks and not where:
             source, columns = "ranks", ["n", "k"]
-        order = "" if self.table.whole is None else f" ORDER BY {self._order(view)}"
+        order = "" if self.table.whole is None else f" ORDER BY {self._build_order(view)}"
         with self.table.cursor(**tables) as cursor:
             sql = f"SELECT {', '.join(columns)} FROM {source}{where}{order}"
             chosen: pa.Table = cursor.sql(sql, params=statement.parameters).to_arrow_table()
@@ -406,7 +406,7 @@ class Explorer:
         """The conditions of a view."""
         parameters: dict[str, Any] = dict(self.table.names)
         captions: dict[int, str] = {}
-        for system in self.systems(view):
+        for system in self.list_systems(view):
             if conditions := list(self._build_conditions(view, system)):
                 captions[system] = " AND ".join(f"({one.sql})" for one in conditions)
                 for one in conditions:
@@ -426,17 +426,17 @@ class Explorer:
         """The conditions that one caption must meet, all of them."""
         table, prefix = self.table, f"s{system}_"
         if view.where.strip():
-            filter = parse_filter(view.where, table.schema(system))
+            filter = parse_filter(view.where, table.build_schema(system))
             thresholds = self._find_thresholds(filter)
             condition = filter.condition(thresholds, f"{prefix}f")
             yield Condition(f"items.r{system} IS NOT NULL AND ({condition.sql})", condition.parameters)
-        value = table.value(system, view.score)
+        value = table.get_value_sql(system, view.score)
         for name, sign, bound in (("low", ">=", view.low), ("high", "<=", view.high)):
             if bound is not None:
                 yield Condition(f"{value} {sign} ${prefix}{name}", {f"{prefix}{name}": bound})
         if view.unscored:
             metrics = [place for place, score in enumerate(table.scores) if score.kind == "metric"]
-            yield Condition(" OR ".join(f"{table.value(system, metric)} IS NULL" for metric in metrics), {})
+            yield Condition(" OR ".join(f"{table.get_value_sql(system, metric)} IS NULL" for metric in metrics), {})
         if view.lasso:
             yield Condition(f"items.n IN (SELECT n FROM lasso{system})", {})
 
@@ -448,11 +448,11 @@ class Explorer:
     def _find_inside_lasso(self, view: View, system: int) -> pa.Table:
         import pyarrow as pa
 
-        values = [self.table.value(system, score) for score in (view.x, view.y)]
+        values = [self.table.get_value_sql(system, score) for score in (view.x, view.y)]
         (left, right), (low, high) = ((min(ends), max(ends)) for ends in zip(*view.lasso, strict=True))
         around = f"{values[0]} BETWEEN $left AND $right AND {values[1]} BETWEEN $low AND $high"
         with self.table.cursor() as cursor:
-            sql = f"SELECT n, {values[0]} AS x, {values[1]} AS y FROM {self.table.source(*values)} WHERE {around}"
+            sql = f"SELECT n, {values[0]} AS x, {values[1]} AS y FROM {self.table.get_source(*values)} WHERE {around}"
             ends = {"left": left, "right": right, "low": low, "high": high}
             dots = cursor.execute(sql, ends).fetchnumpy()
         x, y = (np.ma.getdata(dots[axis]) for axis in "xy")
@@ -461,14 +461,14 @@ class Explorer:
     def _find_thresholds(self, filter: Filter) -> dict[str, float]:
         if not filter.quantiles:
             return {}
-        source = self.table.source(*(column.column.sql for column in filter.columns))
+        source = self.table.get_source(*(column.column.sql for column in filter.columns))
         with self.table.cursor() as cursor:
             return find_thresholds(cursor, source, filter.quantiles)
 
     def _build_search_condition(self, term: str, place: int) -> Condition:
         """The condition that an item has a word in its id, a caption or a reference."""
         table = self.table
-        captions = [table.captions(system) for system in range(len(table.systems))]
+        captions = [table.get_captions(system) for system in range(len(table.systems))]
         columns = [FilterColumn("text", "items.id"), *captions, table.all_references]
         tests = tuple(TextTest(0, 0, "has", ColumnNode(0, 0, "", column), term) for column in columns)
         filter = Filter("", (Clause("", Junction(0, 0, "or", tests)),))
@@ -476,13 +476,13 @@ class Explorer:
 
     # What sorts them
 
-    def _key(self, view: View, captions: Mapping[int, str] = {}) -> tuple[str, dict[str, pa.Table]]:
+    def _build_sort_key(self, view: View, captions: Mapping[int, str] = {}) -> tuple[str, dict[str, pa.Table]]:
         """The value that a view sorts by as SQL, and the tables that it needs.
 
         ``captions`` are the conditions on the captions of each system: one that does not pass sorts nothing. What
         compares systems compares all of them.
         """
-        table, systems = self.table, self.systems(view)
+        table, systems = self.table, self.list_systems(view)
         every = range(len(table.systems))
 
         def passing(value: Callable[[int], str]) -> list[str]:
@@ -496,17 +496,17 @@ class Explorer:
         if view.order == "disagree":
             return "ranks.k", {"ranks": self._get_rank_gaps(view, systems)}
         if view.order in ("worst", "best"):
-            return build_sql_mean(passing(lambda system: table.value(system, view.score))), {}
+            return build_sql_mean(passing(lambda system: table.get_value_sql(system, view.score))), {}
         if view.order == "gap":
-            return build_sql_spread([table.value(system, view.score) for system in every]), {}
+            return build_sql_spread([table.get_value_sql(system, view.score) for system in every]), {}
         if view.order == "between":
             sign = "" if table.scores[view.score].higher else "-"
-            better, worse = (table.value(system, view.score) for system in (view.better, view.worse))
+            better, worse = (table.get_value_sql(system, view.score) for system in (view.better, view.worse))
             return f"{sign}({better} - {worse})", {}
         if view.order == "raters":
-            return f"greatest({', '.join(passing(table.gap))})", {}
+            return f"greatest({', '.join(passing(table.get_gap_sql))})", {}
         if view.order in ("shortest", "longest"):
-            return build_sql_mean(passing(table.words)), {}
+            return build_sql_mean(passing(table.get_words_sql)), {}
         return "0.0", {}
 
     def _get_rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
@@ -518,8 +518,8 @@ class Explorer:
         """Sort all items by each score; what is more than the memory goes to the disk."""
         gaps = []
         for system in systems:
-            values = [self.table.value(system, score) for score in (x, y)]
-            both, source = " AND ".join(f"{value} IS NOT NULL" for value in values), self.table.source(*values)
+            values = [self.table.get_value_sql(system, score) for score in (x, y)]
+            both, source = " AND ".join(f"{value} IS NOT NULL" for value in values), self.table.get_source(*values)
             signs = ["ASC" if self.table.scores[score].higher else "DESC" for score in (x, y)]
             # The first and the last rank of those that are equal; half their sum is the rank that they share.
             sums = [f"rank() OVER {name} + round(cume_dist() OVER {name} * number)" for name in "xy"]
@@ -542,16 +542,16 @@ class Explorer:
 
         total, number = np.zeros(len(self.table)), np.zeros(len(self.table), dtype=np.int32)
         for system in systems:
-            columns = {score: self.table.values(system, score) for score in (x, y)}
+            columns = {score: self.table.read_values(system, score) for score in (x, y)}
             both = ~np.any([np.isnan(column) for column in columns.values()], axis=0)
-            first, second = (self._ranks(system, score, columns[score], both) for score in (x, y))
+            first, second = (self._rank_values(system, score, columns[score], both) for score in (x, y))
             if len(first) > 1:
                 total[both] += np.abs(first - second) / (len(first) - 1)
                 number += both
         values = pa.array(total / np.maximum(number, 1), mask=number == 0)
         return pa.table({"n": pa.array(np.arange(len(total), dtype=np.int32)), "k": values})
 
-    def _ranks(self, system: int, score: int, values: Floats, chosen: Bools) -> Floats:
+    def _rank_values(self, system: int, score: int, values: Floats, chosen: Bools) -> Floats:
         """The ranks of some values, the best last; equal ones share the mean of theirs. Ranks of all are kept."""
         signed = values if self.table.scores[score].higher else -values
         if chosen.all():
@@ -563,16 +563,16 @@ class Explorer:
     def compute_rho(self, system: int, x: int, y: int, passing: Passing = EVERYTHING) -> float | None:
         """Spearman's rho between two scores of a system; of very many items, over a sample."""
         x, y = sorted((x, y))
-        step, items = self.table.step, passing.items(system)
+        step, items = self.table.step, passing.select_items(system)
         if items is not None:
             chosen = items[items % step == 0] // step
-            return _compute_rho(*(self.table.values(system, one, step)[chosen] for one in (x, y)))
+            return _compute_rho(*(self.table.read_values(system, one, step)[chosen] for one in (x, y)))
         if (system, x, y) not in self._facts:
-            self._facts[system, x, y] = _compute_rho(*(self.table.values(system, one, step) for one in (x, y)))
+            self._facts[system, x, y] = _compute_rho(*(self.table.read_values(system, one, step) for one in (x, y)))
         rho: float | None = self._facts[system, x, y]
         return rho
 
-    def agreement(self, passing: Passing = EVERYTHING) -> list[list[list[float | None]]]:
+    def compute_agreement(self, passing: Passing = EVERYTHING) -> list[list[list[float | None]]]:
         """Spearman's rho between all scores, for each system."""
         scores = range(len(self.table.scores))
         tables: list[list[list[float | None]]] = []
@@ -584,7 +584,7 @@ class Explorer:
     def compute_share_below(self, system: int, score: int, value: float) -> float:
         """The share of items, in percent, whose value is smaller; of very many items, in a sample."""
         if (system, score) not in self._facts:
-            values = self.table.values(system, score, self.table.step)
+            values = self.table.read_values(system, score, self.table.step)
             self._facts[system, score] = np.sort(values[~np.isnan(values)].round(DECIMALS))
         ordered = self._facts[system, score]
         return 100 * float(ordered.searchsorted(round(value, DECIMALS))) / max(1, len(ordered))

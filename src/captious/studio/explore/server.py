@@ -9,7 +9,7 @@ from pathlib import Path
 
 from captious.errors import require
 from captious.render import Document
-from captious.studio.access import App, Rules, new_token
+from captious.studio.access import App, Rules, make_token
 
 HOST = "127.0.0.1"
 
@@ -39,15 +39,15 @@ class ExplorerServer:
             require(library, "studio")
         import pyarrow
 
-        from captious.studio._serving import listen
+        from captious.studio._serving import open_listener
         from captious.studio.explore._app import build_app
         from captious.studio.explore._page import REPORT
         from captious.studio.explore.table import open_table
 
         table = open_table(runs, ratings, images, audio)
         pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
-        listener = listen(host, port)
-        token = new_token()
+        listener = open_listener(host, port)
+        token = make_token()
         app = build_app(table, token, Rules.of_server(host), report)
         name = f"[{host}]" if ":" in host else host
         first = REPORT if report else ""
@@ -55,10 +55,10 @@ class ExplorerServer:
 
     def run(self) -> None:
         """Answer until Ctrl-C."""
-        from captious.studio._serving import http_server
+        from captious.studio._serving import make_server
 
         try:
-            http_server(self.app, patience=2).run(sockets=[self.listener])
+            make_server(self.app, patience=2).run(sockets=[self.listener])
         except KeyboardInterrupt:  # uvicorn has stopped, and says it on
             pass
         finally:

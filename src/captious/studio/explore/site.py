@@ -17,7 +17,7 @@ from captious.render.html import bundle
 from captious.render.html import page as document_page
 from captious.render.items import DECIMALS, small_image
 from captious.render.tables import dumps, provenance
-from captious.studio.explore._page import POLICY, REPORT, STATIC, render_explorer_page, join_styles, format_title
+from captious.studio.explore._page import POLICY, REPORT, STATIC, format_title, join_styles, render_explorer_page
 from captious.studio.explore._records import Addresses, Records, find_first
 from captious.studio.explore._summary import Summaries
 from captious.studio.explore._views import Explorer
@@ -68,13 +68,16 @@ def _write_images(
     numbers: dict[Path, int | None] = {}
     for name in ("thumbnails", "images"):
         (folder / name).mkdir()
-    named = [(find_first(own, "id"), find_first(own, "image")) for own in zip(*table.rows(range(len(table))), strict=True)]
-    paths = [table.pictures.path(*one) for one in named]
+    named = [
+        (find_first(own, "id"), find_first(own, "image"))
+        for own in zip(*table.read_rows(range(len(table))), strict=True)
+    ]
+    paths = [table.pictures.find_path(*one) for one in named]
     for item, (one, path) in enumerate(zip(named, paths, strict=True), start=1):
         if path and path not in numbers:
             numbers[path] = None
-            small = table.pictures.thumbnail(*one)
-            whole = small_image(str(table.pictures.file(*one)[0]), LARGE) if small else None
+            small = table.pictures.make_thumbnail(*one)
+            whole = small_image(str(table.pictures.find_file(*one)[0]), LARGE) if small else None
             if small and whole:
                 number = len(thumbnails)
                 kind = small[1].partition("/")[2]
@@ -94,9 +97,9 @@ def _write_sounds(table: ItemTable, folder: Path) -> list[str | None]:
     (folder / "sounds").mkdir()
     addresses: dict[Path, str] = {}
     sounds: list[str | None] = []
-    for own in zip(*table.rows(range(len(table))), strict=True):
+    for own in zip(*table.read_rows(range(len(table))), strict=True):
         try:
-            path, _ = table.sounds.file(find_first(own, "id"), find_first(own, AUDIO_COLUMN))
+            path, _ = table.sounds.find_file(find_first(own, "id"), find_first(own, AUDIO_COLUMN))
         except InputError:
             sounds.append(None)
             continue
@@ -113,7 +116,7 @@ def build_data(table: ItemTable) -> dict[str, Any]:
     explorer = Explorer(table)
     records, summaries = Records(explorer, lambda item, rows: Addresses()), Summaries(explorer)
     whole = records.build_cards(items)
-    gaps = [table.column(table.gap(system)) for system in systems] if table.ratings else None
+    gaps = [table.read_column(table.get_gap_sql(system)) for system in systems] if table.ratings else None
     return {
         "ids": [record["id"] for record in whole],
         "systems": [
@@ -131,10 +134,10 @@ def build_data(table: ItemTable) -> dict[str, Any]:
             }
             for one in table.scores
         ],
-        "whole": [summaries.whole(score) for score in scores],
-        "level": summaries.level(systems),
-        "values": [[np.round(table.values(system, score), DECIMALS) for score in scores] for system in systems],
-        "lengths": [np.round(table.column(table.words(system)), 2) for system in systems],
+        "whole": [summaries.summarize_all(score) for score in scores],
+        "level": summaries.get_level(systems),
+        "values": [[np.round(table.read_values(system, score), DECIMALS) for score in scores] for system in systems],
+        "lengths": [np.round(table.read_column(table.get_words_sql(system)), 2) for system in systems],
         "reasons": [_collect_reasons(table, whole, system) for system in systems],
         "shown": list(items),
         "candidates": [[record["systems"][system]["texts"] for record in whole] for system in systems],
@@ -143,7 +146,7 @@ def build_data(table: ItemTable) -> dict[str, Any]:
         "explanations": [],
         "gaps": gaps,
         "ratings": [
-            {item: _drop_empty(said) for item in items if (said := records.ratings(system, item))}
+            {item: _drop_empty(said) for item in items if (said := records.list_ratings(system, item))}
             for system in systems
         ],
     }

@@ -39,7 +39,13 @@ from captious.runs.filters import STORED, FilterColumn, FilterSchema, caption_co
 from captious.runs.folder import Run, runs_in
 from captious.runs.tables import TEXTS
 from captious.studio.explore._pictures import Media, Pictures, Sounds
-from captious.studio.explore._ratings import RATING, CaptionRating, compute_rating_gap, compute_mean_rating, read_caption_ratings
+from captious.studio.explore._ratings import (
+    RATING,
+    CaptionRating,
+    compute_mean_rating,
+    compute_rating_gap,
+    read_caption_ratings,
+)
 from captious.studio.explore._rows import RunRows
 
 if TYPE_CHECKING:
@@ -171,18 +177,18 @@ class ItemTable:
             self._divided = pa.Table.from_batches(whole.to_batches(BLOCK), whole.schema)
         return self._divided
 
-    def value(self, system: int, score: int) -> str:
+    def get_value_sql(self, system: int, score: int) -> str:
         """The value of a score as SQL."""
         one = self.scores[score]
         if one.kind == "rating":
             return f"{self._people}.m{system}_{score}"
         return f"items.m{system}_{score}" if one.key in self.runs[system].signatures else "CAST(NULL AS DOUBLE)"
 
-    def words(self, system: int) -> str:
+    def get_words_sql(self, system: int) -> str:
         """The mean number of words of an item's captions as SQL."""
         return f"items.w{system}"
 
-    def gap(self, system: int) -> str:
+    def get_gap_sql(self, system: int) -> str:
         """The largest difference between two raters as SQL."""
         return f"{self._people}.g{system}" if self.ratings else "CAST(NULL AS DOUBLE)"
 
@@ -196,7 +202,7 @@ class ItemTable:
         """The references of an item as SQL."""
         return "refs.q" if self.whole is None else "items.q"
 
-    def source(self, *expressions: str) -> str:
+    def get_source(self, *expressions: str) -> str:
         """What stands after FROM, so that these expressions can be computed."""
         return "items" + " LEFT JOIN people USING (n)" * any("people." in one for one in expressions)
 
@@ -212,9 +218,9 @@ class ItemTable:
     def _places(self) -> dict[str, int]:
         return _number_fields(self.runs)
 
-    def schema(self, system: int) -> FilterSchema:
+    def build_schema(self, system: int) -> FilterSchema:
         """What an expression on the captions of a system may name; the statement needs the parameters `names`."""
-        by_system = {name: self._columns(number) for number, name in enumerate(self.systems)}
+        by_system = {name: self._build_columns(number) for number, name in enumerate(self.systems)}
         labels = {score.key: score.label for score in self.scores}
         return FilterSchema(by_system[self.systems[system]], labels, by_system)
 
@@ -223,7 +229,7 @@ class ItemTable:
         """The names of the systems, as parameters of a statement."""
         return {f"name{number}": name for number, name in enumerate(self.systems)}
 
-    def captions(self, system: int) -> FilterColumn:
+    def get_captions(self, system: int) -> FilterColumn:
         """The candidates of a system."""
         return FilterColumn("texts", f"items.t{system}", "" if self.whole is None else f"items.h{system}")
 
@@ -232,18 +238,20 @@ class ItemTable:
         """The references of an item."""
         return FilterColumn("texts", self.references, "" if self.whole is None else "items.hq")
 
-    def _columns(self, system: int) -> dict[str, FilterColumn]:
+    def _build_columns(self, system: int) -> dict[str, FilterColumn]:
         rated = bool(self.ratings)
-        columns = {score.key: FilterColumn("number", self.value(system, at)) for at, score in enumerate(self.scores)}
+        columns = {
+            score.key: FilterColumn("number", self.get_value_sql(system, at)) for at, score in enumerate(self.scores)
+        }
         built_in = {
             **caption_columns(f"items.t{system}"),
-            "caption": self.captions(system),
-            "words": FilterColumn("number", self.words(system)),
+            "caption": self.get_captions(system),
+            "words": FilterColumn("number", self.get_words_sql(system)),
             "id": FilterColumn("text", "items.id"),
             "system": FilterColumn("text", f"CAST($name{system} AS VARCHAR)"),
             "references": self.all_references,
             "comment": FilterColumn("texts", f"{self._people}.c{system}" if rated else "CAST([] AS VARCHAR[])"),
-            "gap": FilterColumn("number", self.gap(system)),
+            "gap": FilterColumn("number", self.get_gap_sql(system)),
             "raters": FilterColumn("number", f"coalesce({self._people}.p{system}, 0)" if rated else "0"),
         }
         taken = {*columns, *("id", "caption", "references", "system", "words", "characters", "candidates")}
@@ -254,7 +262,7 @@ class ItemTable:
     def columns(self) -> list[str]:
         """The names that an expression may use, short ones first."""
         scores = {score.key for score in self.scores}
-        others = [name for name in self._columns(0) if name not in scores]
+        others = [name for name in self._build_columns(0) if name not in scores]
         return [*(score.short for score in self.scores), *others]
 
     # Numbers and rows
@@ -280,7 +288,7 @@ class ItemTable:
             number = cursor.execute("SELECT min(n) FROM items WHERE id = $key", {"key": key}).fetchall()[0][0]
         return None if number is None else int(number)
 
-    def rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
+    def read_rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
         """The rows of these items in the run of each system, None where it has none."""
         if self.whole is not None:
             return self._read_whole_rows(items)
@@ -310,18 +318,18 @@ class ItemTable:
             result.append([row if has else None for row, has in zip(rows, there, strict=True)])
         return result
 
-    def values(self, system: int, score: int, step: int = 1) -> Floats:
+    def read_values(self, system: int, score: int, step: int = 1) -> Floats:
         """The values of a score in the order of the items, or of every so many of them; NaN where there is none."""
-        return self.column(self.value(system, score), step)
+        return self.read_column(self.get_value_sql(system, score), step)
 
-    def column(self, value: str, step: int = 1) -> Floats:
+    def read_column(self, value: str, step: int = 1) -> Floats:
         """What SQL gives as a number for each item in their order, or for every so many of them; NaN for null."""
         where = f" WHERE n % {step} = 0" if step > 1 else ""
         if self.whole is not None and value.startswith("items.") and step == 1:
             column: Floats = self.whole[value.removeprefix("items.")].to_numpy().astype(np.float64, copy=False)
             return column
         with self.cursor() as cursor:
-            rows = cursor.execute(f"SELECT n, {value} AS v FROM {self.source(value)}{where}").fetchnumpy()
+            rows = cursor.execute(f"SELECT n, {value} AS v FROM {self.get_source(value)}{where}").fetchnumpy()
         result = np.full(-(-len(self) // step), np.nan)
         result[rows["n"] // step] = np.ma.filled(np.ma.asarray(rows["v"], dtype=np.float64), np.nan)
         return result
@@ -375,7 +383,9 @@ def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[
     opened: list[tuple[str, str, dict[str, Run]]] = []
     for chosen, folder in entries:
         inside = runs_in(folder)
-        opened.append((chosen, str(folder), {name or _strip_name(run.marker.name): run for name, run in inside.items()}))
+        opened.append(
+            (chosen, str(folder), {name or _strip_name(run.marker.name): run for name, run in inside.items()})
+        )
     counts = Counter(name for _, _, runs in opened for name in runs)
     names: Counter[str] = Counter()
     result = []
@@ -469,7 +479,7 @@ def _refuse_repeated(connection: Any, runs: Sequence[SystemRun]) -> None:
     for run in runs:
         schema = pa.schema([("r", pa.int32()), ("id", run.rows.schema.field("id").type)])
         with connection.cursor() as cursor:
-            cursor.register("ids", pa.RecordBatchReader.from_batches(schema, run.rows.batches(["id"])))
+            cursor.register("ids", pa.RecordBatchReader.from_batches(schema, run.rows.read_batches(["id"])))
             repeated = cursor.execute("SELECT id FROM ids GROUP BY id HAVING count(*) > 1 LIMIT 1").fetchall()
         if repeated:
             where, key = run.run.address, repeated[0][0]
@@ -500,7 +510,7 @@ def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
     names = _list_loaded_columns(run, held)
     columns = ["r", *(f"c{place}" for place in range(len(names)))]
     kinds = [pa.int32(), *(run.rows.schema.field(name).type for name in names)]
-    batches = (batch.rename_columns(columns) for batch in run.rows.batches(names))
+    batches = (batch.rename_columns(columns) for batch in run.rows.read_batches(names))
     schema = pa.schema(list(zip(columns, kinds, strict=True)))
     connection.register(f"incoming{system}", pa.RecordBatchReader.from_batches(schema, batches))
 
@@ -541,7 +551,7 @@ def _warn_about_media(table: ItemTable, media: Media, column: str) -> Iterator[s
     where = f" WHERE {field} IS NOT NULL" if folder is None else ""
     with table.cursor() as cursor:
         rows = cursor.execute(f"SELECT id, {field} FROM items{where} ORDER BY n LIMIT {LOOKED_FOR}").fetchall()
-    if rows and all(media.path(*row) is None for row in rows):
+    if rows and all(media.find_path(*row) is None for row in rows):
         name = PurePath(str(rows[0][1] or rows[0][0])).name
         if folder is None:
             option, use = ("--images", "see") if media.what == "image" else ("--audio", "hear")
@@ -577,7 +587,9 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
     for system in range(len(table.runs)):
         groups = [ratings.get((item, system), []) for item in items]
         for place, score in enumerate(scores, start=len(table.scores)):
-            columns[f"m{system}_{place}"] = _make_number_array([compute_mean_rating(group, score.key) for group in groups])
+            columns[f"m{system}_{place}"] = _make_number_array(
+                [compute_mean_rating(group, score.key) for group in groups]
+            )
         columns[f"g{system}"] = _make_number_array([compute_rating_gap(group, RATING) for group in groups])
         columns[f"p{system}"] = pa.array([len(group) for group in groups], pa.int32())
         comments = [[one.comment for one in group if one.comment] for group in groups]
@@ -659,7 +671,7 @@ def _find_caption(table: ItemTable, rating: CaptionRating, item: int) -> tuple[i
     if rating.system in table.systems:
         return item, table.systems.index(rating.system)
     wanted = " ".join(rating.caption.split())
-    for system, (row,) in enumerate(table.rows([item]) if wanted else ()):
+    for system, (row,) in enumerate(table.read_rows([item]) if wanted else ()):
         if row and wanted in [" ".join((text or "").split()) for text in row["candidates"] or ()]:
             return item, system
     return (item, 0) if len(table.systems) == 1 and not wanted else None

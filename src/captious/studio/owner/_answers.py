@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from captious.studio.collect._events import Answered
-from captious.studio.collect._pages import image_response, sound_response
-from captious.studio.collect._rendering import PageRenderer, number
+from captious.studio.collect._pages import make_image_response, make_sound_response
+from captious.studio.collect._rendering import PageRenderer, format_point
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
 from captious.studio.owner.export import numbered
@@ -80,7 +80,7 @@ def answer_lines(plan: Plan, task: Task, one: Answered) -> list[AnswerLine]:
         if plan.kind == "ratings":
             said = _ratings(plan, answer["ratings"].get(choice.id, {}))
         elif plan.kind == "ranking":
-            said = f"rank {number(answer['ranks'][choice.id])} of {len(task.choices)}"
+            said = f"rank {format_point(answer['ranks'][choice.id])} of {len(task.choices)}"
         else:
             said = "preferred" if answer["preferred"] == choice.id else ""
         lines.append(
@@ -94,7 +94,7 @@ def answer_lines(plan: Plan, task: Task, one: Answered) -> list[AnswerLine]:
 
 def _ratings(plan: Plan, ratings: Mapping[str, float | None]) -> str:
     values = [(aspect.label, ratings.get(aspect.name)) for aspect in plan.aspects]
-    said = [(label, "cannot judge" if value is None else number(value)) for label, value in values]
+    said = [(label, "cannot judge" if value is None else format_point(value)) for label, value in values]
     return said[0][1] if len(said) == 1 else " · ".join(f"{label} {value}" for label, value in said)
 
 
@@ -174,14 +174,14 @@ class AnswerPages:
         task = self._answers()[0].get(request.path_params["task"])
         if task is None or task.image is None:
             raise HTTPException(404)
-        return image_response(self._plan(), task.image, f"task {task.id}")
+        return make_image_response(self._plan(), task.image, f"task {task.id}")
 
     def sound(self, request: Request) -> Response:
         """The sound of a task."""
         task = self._answers()[0].get(request.path_params["task"])
         if task is None or task.audio is None:
             raise HTTPException(404)
-        return sound_response(self._plan(), task.audio, f"task {task.id}")
+        return make_sound_response(self._plan(), task.audio, f"task {task.id}")
 
     def _render(self, template: str, request: Request, rows: Sequence[object], **values: object) -> Response:
         """A page with some of the rows, and links to those before and after them."""

@@ -30,8 +30,8 @@ from captious.options import Resampling
 from captious.render.html import draw
 from captious.stats.agreement import ALPHA_DECIMALS
 from captious.stats.bootstrap import Estimate
-from captious.studio.access import form_token, same_token
-from captious.studio.collect._events import Answered, Event, answers_of
+from captious.studio.access import make_form_token, is_same_token
+from captious.studio.collect._events import Answered, Event, collect_answers
 from captious.studio.collect._rendering import PageRenderer, RendererInForce
 from captious.studio.collect._tables import PERSON
 from captious.studio.collect.log import StudyLog
@@ -118,7 +118,7 @@ class Dashboard:
     def answers(self) -> list[Answered]:
         """The last answer of every rater to every task, as of the last progress."""
         with self._lock:
-            return answers_of(self._events)
+            return collect_answers(self._events)
 
     @property
     def people(self) -> PeopleResult:
@@ -127,7 +127,7 @@ class Dashboard:
         with self._lock:
             if self._people is None:
                 begin = time.monotonic()
-                self._people = people_result(self.plan, self.tasks, answers_of(self._events), SAMPLES)
+                self._people = people_result(self.plan, self.tasks, collect_answers(self._events), SAMPLES)
                 self._next = max(self._next, time.monotonic() + SHARE * (time.monotonic() - begin))
             return self._people
 
@@ -178,7 +178,7 @@ class Dashboard:
         try:
             values = self._values if metrics == self._values.metrics else MetricValues(metrics)
             self._values = values
-            agreement = metric_agreement(self.plan, self.tasks, answers_of(events), values, SAMPLES)
+            agreement = metric_agreement(self.plan, self.tasks, collect_answers(events), values, SAMPLES)
         except InputError as problem:
             error = str(problem)
         except Exception as problem:  # a metric of somebody else, a model that does not load: the page goes on
@@ -204,7 +204,7 @@ class OwnerPages:
     ) -> None:
         self.log, self._renderer = log, renderer
         self.address = address
-        self._csrf = form_token(token)
+        self._csrf = make_form_token(token)
         self._metrics = metrics
         self._dashboard: Dashboard | None = None
         self._building = threading.Lock()
@@ -259,7 +259,7 @@ class OwnerPages:
                 form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
             except ValueError:
                 raise HTTPException(400, "The form cannot be read.") from None
-            if not same_token(form.get("csrf", ""), self._csrf):
+            if not is_same_token(form.get("csrf", ""), self._csrf):
                 raise HTTPException(403, "The form is not one of this page. Reload the page and send it again.")
             return await run_in_threadpool(work, request, form)
 

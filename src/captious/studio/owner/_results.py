@@ -13,7 +13,7 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Chart, Section, Table
 from captious.studio.collect._events import Answered
-from captious.studio.collect._rendering import number
+from captious.studio.collect._rendering import format_point
 from captious.studio.collect.plan import Aspect, Plan
 from captious.studio.collect.tasks import Task
 from captious.studio.owner.export import FILES, answer_tables, study_recipe
@@ -122,7 +122,7 @@ def _rating_counts(aspect: Aspect, answers: Sequence[Answered]) -> AnswerCounts:
     note = f"{len(values):,} ratings" + (f"; {unable:,} times {CANNOT}" if unable else "")
     if len(aspect.points) <= MOST_POINTS:
         counts = Counter(values)
-        return AnswerCounts(aspect.label, tuple((number(one), counts[float(one)]) for one in aspect.points), note)
+        return AnswerCounts(aspect.label, tuple((format_point(one), counts[float(one)]) for one in aspect.points), note)
     heights, edges = np.histogram(values, bins=BINS, range=(float(aspect.points[0]), float(aspect.points[-1])))
-    names = [f"{number(low)} – {number(high)}" for low, high in pairwise(edges.tolist())]
+    names = [f"{format_point(low)} – {format_point(high)}" for low, high in pairwise(edges.tolist())]
     return AnswerCounts(aspect.label, tuple(zip(names, heights.tolist(), strict=True)), note)

@@ -14,8 +14,8 @@ from captious._core.files import OUTPUT, PRIVATE, refuse_occupied, whole_folder
 from captious._core.records import parse_record
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
-from captious.studio.collect._events import Answered, answers_of
-from captious.studio.collect._survey import survey_rows
+from captious.studio.collect._events import Answered, collect_answers
+from captious.studio.collect._survey import collect_survey_rows
 from captious.studio.collect.kinds import kind_of, measurement_of
 from captious.studio.collect.kinds.labels import NONE, merged
 from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
@@ -303,10 +303,10 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
     """
     refuse_occupied(Path(out), overwrite)
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
-    answers = answers_of(events)
+    answers = collect_answers(events)
     tables = answer_tables(plan, tasks, answers)
     if plan.questions:
-        tables["questions.jsonl"] = survey_rows(plan, events)
+        tables["questions.jsonl"] = collect_survey_rows(plan, events)
     # The whole log in the order of arrival, excluded raters too.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
     changes = study_changes(events)

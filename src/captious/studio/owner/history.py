@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
-from captious.studio.collect._events import OWNER, Event, EventName, amendment_of
+from captious.studio.collect._events import OWNER, Event, EventName, parse_amendment
 from captious.studio.collect.plan import Plan
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def study_changes(events: Iterable[Event]) -> tuple[StudyChange, ...]:
     for event in events:
         answers += event.kind == "answered"
         if event.rater == OWNER:
-            lines = tuple(amendment_of(event).lines) if event.kind == "amended" else ()
+            lines = tuple(parse_amendment(event).lines) if event.kind == "amended" else ()
             why = str(event.body.get("why", ""))
             changes.append(StudyChange(event.seq, event.at, event.kind, why, lines, answers))
     return tuple(changes)

@@ -16,7 +16,7 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.agreement import ALPHA_DECIMALS, Alpha, Measurement, krippendorff
-from captious.studio.collect._events import Event, answers_of
+from captious.studio.collect._events import Event, collect_answers
 from captious.studio.collect.kinds import measurement_of
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
@@ -303,7 +303,7 @@ def study_progress(log: StudyLog, metrics: Sequence[str] = (), resampling: Resam
     progress = progress_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling, now=now)
     if not metrics:
         return progress
-    agreement = metric_agreement(plan, tasks, answers_of(events), MetricValues(metrics), resampling)
+    agreement = metric_agreement(plan, tasks, collect_answers(events), MetricValues(metrics), resampling)
     return replace(progress, metrics=agreement)
 
 
@@ -321,7 +321,7 @@ def progress_of(
 
     ``now`` tells who has left.
     """
-    answers = [one for one in answers_of(events) if one.purpose != "practice"]
+    answers = [one for one in collect_answers(events) if one.purpose != "practice"]
     counted = [one for one in answers if not one.excluded]
     values = question_values(plan, tasks, answers)
     measurement, group = measurement_of(plan), resampled_by(plan, tasks.values())

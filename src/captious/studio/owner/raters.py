@@ -18,7 +18,7 @@ import numpy as np
 
 from captious._core.types import Floats, Ints
 from captious.stats.agreement import Measurement, disagreements
-from captious.studio.collect._events import OWNER, Answered, Event, answers_of
+from captious.studio.collect._events import OWNER, Answered, Event, collect_answers
 from captious.studio.collect.kinds import kind_of, measurement_of
 from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task
@@ -278,7 +278,7 @@ def rater_progress(
     ``values`` are those of `question_values`, where they are known already. ``now`` tells who has left; nobody has
     where it is None.
     """
-    answers = [one for one in answers_of(events) if one.purpose != "practice"]
+    answers = [one for one in collect_answers(events) if one.purpose != "practice"]
     values = question_values(plan, tasks, answers) if values is None else values
     repeats = _repeats(plan, tasks, [one for one in answers if not one.excluded])
     blank = _states(plan, events, raters, now)

@@ -22,9 +22,9 @@ from captious.options import SEED, get_choices
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.correlation import mid_ranks
-from captious.studio.access import new_token, token_hash
+from captious.studio.access import make_token, hash_token
 from captious.studio.collect._events import Page
-from captious.studio.collect._survey import Moment, questions_of, random_survey, read_survey
+from captious.studio.collect._survey import Moment, list_questions, simulate_survey, read_survey
 from captious.studio.collect.kinds import Answer, kind_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
@@ -162,7 +162,7 @@ def simulate_raters(
     answers = BotAnswers(plan, qualities(plan, tasks, ratings), seed)
     if not begun:  # now that nothing is wrong with the arguments
         log.begin(plan, list(tasks.values()))
-    people = log.add_raters([token_hash(new_token()) for _ in names])
+    people = log.add_raters([hash_token(make_token()) for _ in names])
     step("answers")
     visits = [BotVisit(person.id, name, log, answers) for person, name in zip(people, names, strict=True)]
     _run(visits, seed)
@@ -280,8 +280,8 @@ class BotVisit:
 
     def _tell(self, when: Moment) -> None:
         """Answer the questions about the rater."""
-        if questions_of(self._plan, when):
-            answers, _ = read_survey(self._plan, when, random_survey(self._plan, when, self._rng))
+        if list_questions(self._plan, when):
+            answers, _ = read_survey(self._plan, when, simulate_survey(self._plan, when, self._rng))
             body = {"when": when, "answers": answers}
             self._log.record(self.rater, "surveyed", f"{self.rater}.bot.surveyed.{when}", body=body)
 

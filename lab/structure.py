@@ -1,6 +1,6 @@
-"""Count the house: files, lone modules, cycles of rooms, command-line parameters, headers and names.
+"""Count the source tree: files, lone modules, cycles of packages, command-line parameters, headers and names.
 
-``python lab/house.py [SRC] [--against OTHER]`` prints one table for the tree under SRC, the directory that holds
+``python lab/structure.py [SRC] [--against OTHER]`` prints one table for the tree under SRC, the directory that holds
 ``captious`` (default: ``src``). With ``--against`` the first column is OTHER ("before") and the second SRC ("after").
 ``--list`` also names the modules with exactly one importer. The standard library is enough, except for the two rows
 "leaf commands" and "options shown": they ask the command itself, in a process of its own, so run the script with a
@@ -15,8 +15,8 @@ How each number is counted:
   where it is a module, ``a.b.c``. A name imported from a package's ``__init__`` is an import of that package, not of
   the module behind the name. A module named in a string is not an import.
 - Imported by __init__ only: those of them whose one importer is the ``__init__.py`` of their own directory.
-- Folder-level cycles: a room is a directory or a module directly under captious; ``captious/__init__.py`` is the room
-  ``captious``. A cycle is a strongly connected component of two or more rooms. Imports in functions count, imports
+- Folder-level cycles: a package is a directory or a module directly under captious; ``captious/__init__.py`` is the package
+  ``captious``. A cycle is a strongly connected component of two or more packages. Imports in functions count, imports
   under ``TYPE_CHECKING`` do not. "At import time": without imports in functions.
 - Command functions: functions in ``captious/cli`` that are decorated with ``command`` or ``app.command``, or passed to
   it: ``app.command(...)(f)``, ``command(app, f)``, also in a loop over a tuple of functions.
@@ -28,11 +28,11 @@ How each number is counted:
 - Lines before the first def or class: per file, at any depth; all lines of a file that has neither.
 - Class names used more than once: names that two or more ``class`` statements of the package define, at any depth.
 - Marked private: modules, or modules in a directory, whose name starts with one underscore.
-- Neither private nor named by a door: modules of a room whose stub exists (`DOORLESS` rooms have none), without an
-  underscore, that nothing names. A door names a module by a name of it (``from a.b import c as c``), or by itself
-  (``import a.b``: other rooms or the guides enter there). The ``__init__.py`` of a directory names what it imports, a
-  registry what it writes as ``"module:name"``. ``--doors`` lists them.
-- Private modules that another room imports: the packages' own ``__init__.pyi`` do not count. ``--doors`` lists them.
+- Neither private nor named by a stub: modules of a package whose stub exists (`WITHOUT_STUB` packages have none), without an
+  underscore, that nothing names. A stub names a module by a name of it (``from a.b import c as c``), or by itself
+  (``import a.b``: other packages or the guides import it). The ``__init__.py`` of a directory names what it imports, a
+  registry what it writes as ``"module:name"``. ``--public`` lists them.
+- Private modules that another package imports: the packages' own ``__init__.pyi`` do not count. ``--public`` lists them.
 - Docstrings without their subject: the first sentence starts with a preposition, a possessive, a relative word or a
   participle (``SUBJECTLESS``), or has fewer than three words; docstrings of attributes count. ``--docstrings`` lists
   them.
@@ -67,8 +67,8 @@ SUBJECTLESS = {
 LONG = 60
 """Lines of a function that a reader takes in at once."""
 
-DOORLESS = ("cli", "compat", "data")
-"""Rooms without a door: commands are found by their names, and each module of compat is the door for a library."""
+WITHOUT_STUB = ("cli", "compat", "data")
+"""Packages without a stub: commands are found by their names, and each module of compat replaces a library."""
 
 COUNT_OPTIONS = """
 import json
@@ -96,7 +96,7 @@ class Module:
     path: Path
     text: str
     tree: ast.Module
-    door: ast.Module
+    stub: ast.Module
     """The stub beside an ``__init__.py``; empty where there is none."""
 
     @cached_property
@@ -110,7 +110,7 @@ class Module:
         return self.path.name == "__init__.py"
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """The directory or module directly under the package."""
         parts = self.name.split(".")
         return parts[1] if len(parts) > 1 else PACKAGE
@@ -138,14 +138,14 @@ def read_modules(source: Path) -> dict[str, Module]:
     for path in sorted((source / PACKAGE).rglob("*.py")):
         name = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
-        tree, stub = ast.parse(text), path.with_suffix(".pyi")
-        exports = stub.read_text(encoding="utf-8") if stub.exists() else ""
-        door = ast.parse(exports)
-        names = [node for node in door.body if not isinstance(node, ast.Import)]
+        tree, stub_path = ast.parse(text), path.with_suffix(".pyi")
+        exports = stub_path.read_text(encoding="utf-8") if stub_path.exists() else ""
+        stub = ast.parse(exports)
+        names = [node for node in stub.body if not isinstance(node, ast.Import)]
         tree.body.append(ast.If(ast.Name("TYPE_CHECKING"), names, []))
-        modules[name] = Module(name, path, text + exports, tree, door)
+        modules[name] = Module(name, path, text + exports, tree, stub)
     if not modules:
-        raise SystemExit(f"house.py: {source / PACKAGE}: no Python files")
+        raise SystemExit(f"structure.py: {source / PACKAGE}: no Python files")
     return modules
 
 
@@ -195,17 +195,17 @@ def lone_modules(modules: dict[str, Module]) -> dict[str, str]:
 
 
 def cycles(modules: dict[str, Module], in_functions: bool) -> list[list[str]]:
-    """Groups of rooms that import each other, directly or over others."""
-    reached: dict[str, set[str]] = {module.room: set() for module in modules.values()}
+    """Groups of packages that import each other, directly or over others."""
+    reached: dict[str, set[str]] = {module.package: set() for module in modules.values()}
     for module in modules.values():
         for item in module.imports:
             target = modules.get(item.target(modules))
             if target and not item.for_types and (in_functions or not item.in_function):
-                reached[module.room].add(target.room)
+                reached[module.package].add(target.package)
     for middle in reached:  # Warshall's closure
-        for rooms in reached.values():
-            if middle in rooms:
-                rooms |= reached[middle]
+        for packages in reached.values():
+            if middle in packages:
+                packages |= reached[middle]
     groups = {frozenset(b for b in reached[a] if a in reached[b]) for a in reached if a in reached[a]}
     return sorted(sorted(group) for group in groups if len(group) > 1)
 
@@ -224,7 +224,7 @@ class Commands:
 
     def __init__(self, modules: dict[str, Module]) -> None:
         self.modules = modules
-        self.cli = {name: module for name, module in modules.items() if module.room == "cli"}
+        self.cli = {name: module for name, module in modules.items() if module.package == "cli"}
         self.aliases = {name: {i.alias: i for i in module.imports} for name, module in modules.items()}
         self.functions: dict[tuple[str, str], Function] = {}
         for module in self.cli.values():
@@ -328,7 +328,7 @@ def count_options(source: Path) -> tuple[int, int] | None:
     command = [sys.executable, "-c", COUNT_OPTIONS]
     answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if answer.returncode:
-        sys.stderr.write(f"house.py: {source}: the command did not start: {answer.stderr.strip()[-300:]}\n")
+        sys.stderr.write(f"structure.py: {source}: the command did not start: {answer.stderr.strip()[-300:]}\n")
         return None
     leaves, options = json.loads(answer.stdout)
     return leaves, options
@@ -371,44 +371,44 @@ def lines_of(node: Function, docstring: bool) -> int:
     return (node.end_lineno or 0) - node.lineno + 1 - left_out
 
 
-def doors(modules: dict[str, Module]) -> set[str]:
-    """The modules that a door names: a stub, the ``__init__.py`` of their directory, or a registry."""
+def find_public(modules: dict[str, Module]) -> set[str]:
+    """Return the public modules: a stub names them, the ``__init__.py`` of their directory, or a registry."""
     named = set()
     for module in modules.values():
         named |= set(re.findall(rf'"({PACKAGE}\.[\w.]+):\w+"', module.text))
         if module.is_package:
             named |= {item.target(modules) for item in module.imports}
-        for node in module.door.body:
+        for node in module.stub.body:
             if isinstance(node, ast.Import):
                 named |= {alias.name for alias in node.names}
     return named
 
 
 def unmarked(modules: dict[str, Module]) -> list[str]:
-    """Modules that should be private or named by a door."""
-    named = doors(modules)
-    rooms = {module.room for name, module in modules.items() if module.door.body and name.count(".") == 1}
+    """Modules that should be private or named by a stub."""
+    named = find_public(modules)
+    packages = {module.package for name, module in modules.items() if module.stub.body and name.count(".") == 1}
     return [
         name
         for name, module in modules.items()
-        if module.room in rooms and module.room not in DOORLESS
+        if module.package in packages and module.package not in WITHOUT_STUB
         if not module.is_package and not is_private(name) and name not in named
     ]
 
 
 def entered(modules: dict[str, Module]) -> dict[str, list[str]]:
-    """Modules within a room that other rooms import, each with those modules."""
+    """Modules within a package that other packages import, each with those modules."""
     importers: dict[str, set[str]] = {}
     for module in modules.values():
         for item in module.imports:
             target = modules.get(item.target(modules))
-            if target and not target.is_package and target.room != module.room and module.name != PACKAGE:
+            if target and not target.is_package and target.package != module.package and module.name != PACKAGE:
                 importers.setdefault(target.name, set()).add(module.name)
     return {name: sorted(others) for name, others in sorted(importers.items()) if name.count(".") > 1}
 
 
 def intrusions(modules: dict[str, Module]) -> dict[str, list[str]]:
-    """Return the private modules of a room that other rooms import; ``_core`` is private to captious, not to itself."""
+    """Return the private modules of a package that other packages import; ``_core`` is private to captious, not to itself."""
     inner = {name: others for name, others in entered(modules).items() if not name.startswith(f"{PACKAGE}._core.")}
     return {name: others for name, others in inner.items() if is_private(name)}
 
@@ -444,16 +444,16 @@ def measure(source: Path, modules: dict[str, Module]) -> dict[str, str]:
         "  with exactly one importer": f"{len(lone):,}",
         "  of these imported by __init__ only": f"{len(by_init):,}",
         "  marked private": f"{sum(is_private(name) for name in modules):,}",
-        "  neither private nor named by a door": f"{len(unmarked(modules)):,}",
-        "  private but imported by another room": f"{len(intrusions(modules)):,}",
+        "  neither private nor named by a stub": f"{len(unmarked(modules)):,}",
+        "  private but imported by another package": f"{len(intrusions(modules)):,}",
         "class names used more than once": f"{len(repeated_classes(modules)):,}",
         "functions over 60 lines": f"{long_functions(modules):,}",
         "  without their docstring": f"{long_functions(modules, docstrings=False):,}",
         "docstrings without their subject": f"{sum(1 for one in files for _ in subjectless_docstrings(one)):,}",
         "folder-level cycles": f"{len(everywhere):,}",
-        "  rooms in them": f"{sum(map(len, everywhere)):,}",
+        "  packages in them": f"{sum(map(len, everywhere)):,}",
         "  cycles at import time": f"{len(at_import):,}",
-        "  rooms in them at import time": f"{sum(map(len, at_import)):,}",
+        "  packages in them at import time": f"{sum(map(len, at_import)):,}",
         "command functions": f"{len(commands.functions):,}",
         "  parameters spelled in code": f"{spelled:,}",
         "  groups of options named": f"{named:,}",
@@ -473,7 +473,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="The tree before, for a table with two columns.")
     parser.add_argument("--list", action="store_true", help="Name the modules with exactly one importer.")
     parser.add_argument("--classes", action="store_true", help="Name the classes that share a name.")
-    parser.add_argument("--doors", action="store_true", help="List modules that no door names, and imports past one.")
+    parser.add_argument("--public", action="store_true", help="List modules that no stub names, and imports past one.")
     parser.add_argument("--docstrings", action="store_true", help="List the docstrings without their subject.")
     arguments = parser.parse_args()
     sources = {"before": arguments.against, "after": arguments.source} if arguments.against else {"": arguments.source}
@@ -497,10 +497,10 @@ def main() -> None:
         print()
         for name, homes in repeated_classes(modules).items():
             print(f"{name}: {', '.join(homes)}")
-    if arguments.doors:
+    if arguments.public:
         print()
         for name in unmarked(modules):
-            print(f"{name}: neither private nor named by a door")
+            print(f"{name}: neither private nor named by a stub")
         for name, others in intrusions(modules).items():
             print(f"{name}: private, imported by {', '.join(others)}")
     if arguments.docstrings:
