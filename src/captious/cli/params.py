@@ -193,6 +193,8 @@ class Param:
             return click.Choice(choices)
         if self.kind in (int, float):
             return _WholeNumberType() if self.kind is int else _NumberType()
+        if self.addresses:
+            return _ADDRESS
         return _PATH if self.kind is Path or Path in self.elements else _TextType()
 
     def read(self, parsed: Any) -> Any:
@@ -287,6 +289,7 @@ class _MetricsType(_TextType):
 
 
 _PATH = click.Path(readable=False, path_type=Path)
+_ADDRESS = click.Path(readable=False)  # a text: a Path would make one slash of the two in s3://bucket
 
 
 def complete_metrics(incomplete: str) -> list[str]:
