@@ -9,13 +9,13 @@ import pytest
 from tests.models.chat.stub import StubModel, asked, pictures, response
 
 import captious
-from captious._arena import Arena, plan_arena, shares_of
+from captious._arena import Arena, plan_arena, count_shares
 from captious.errors import InputError
 from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
 from captious.models.chat._endpoint import Unanswered
 from captious.models.chat.messages import Failure, Reply
 from captious.options import Judging, Reading, Resampling, Runtime
-from captious.stats.pairwise import rate_of
+from captious.stats.pairwise import name_rate
 
 pytest.importorskip("aiohttp")
 REFERENCES = {str(number): ["a dog runs", "the dog"] for number in range(6)}
@@ -109,7 +109,7 @@ def test_equal_captions_tie_without_a_question(monkeypatch, runtime):
     result = captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, missing="skip")
     assert len(model.bodies) == 2 and [match.outcome for match in result.matches] == ["first", "tie"]
     assert result.data()["systems"]["system-1"]["win_rate"]["value"] == pytest.approx(0.75)
-    assert shares_of(result.matches[1])[0] == (0.0, 0.0), "what was not asked says nothing of the order"
+    assert count_shares(result.matches[1])[0] == (0.0, 0.0), "what was not asked says nothing of the order"
 
 
 def test_words_are_tokens_of_the_language(monkeypatch, runtime):
@@ -209,11 +209,11 @@ def test_intervals_come_from_resampled_items():
         for item in range(40)
     )
     sets = {name: captious.CaptionSet.of({str(item): "x" for item in range(40)}) for name in "ab"}
-    rate = Arena(sets, matches, "", resampling=Resampling(2000)).estimates[rate_of("a")]
+    rate = Arena(sets, matches, "", resampling=Resampling(2000)).estimates[name_rate("a")]
     # 30 of 40: the bootstrap's standard error is √(p q / n).
     assert rate.value == 0.75 and rate.error == pytest.approx(math.sqrt(0.75 * 0.25 / 40), rel=0.1)
     assert rate.low < 0.65 < 0.85 < rate.high
-    again = Arena(sets, matches[::-1], "", resampling=Resampling(2000)).estimates[rate_of("a")]
+    again = Arena(sets, matches[::-1], "", resampling=Resampling(2000)).estimates[name_rate("a")]
     assert (again.low, again.high) == (rate.low, rate.high), "the order of the items moves nothing"
     longer = Arena(sets, matches, "", resampling=Resampling(0)).estimates["for the longer caption"]
     assert longer.value == 0.75

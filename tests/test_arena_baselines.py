@@ -13,7 +13,7 @@ from tests.test_arena import Referee, reply
 import captious
 from captious.errors import InputError
 from captious.options import Judging, Resampling, Runtime
-from captious.stats.pairwise import elo_of, online_elo
+from captious.stats.pairwise import name_elo, update_elo_online
 
 pytest.importorskip("aiohttp")
 ITEMS = 12
@@ -211,12 +211,12 @@ def test_online_elo_equals_a_plain_loop_on_resampled_battles():
     second = (first + generator.integers(1, 3, 60)) % 3
     score = generator.choice([0.0, 0.5, 1.0], 60)
     battles = list(zip(first.tolist(), second.tolist(), score.tolist(), strict=True))
-    (plain,) = online_elo(first, second, score, 3, 0, 0)
+    (plain,) = update_elo_online(first, second, score, 3, 0, 0)
     expected = plain_elo(battles)
     assert plain.tolist() == pytest.approx([expected[system] for system in range(3)])
     np.random.seed(42)  # noqa: NPY002  # as the original seeds what pandas draws from
     drawn = [plain_elo([battles[index] for index in np.random.choice(60, 60, replace=True)]) for _ in range(5)]  # noqa: NPY002
-    rows = online_elo(first, second, score, 3, 5, 42)
+    rows = update_elo_online(first, second, score, 3, 5, 42)
     assert rows == pytest.approx(np.array([[one[system] for system in range(3)] for one in drawn]))
 
 
@@ -227,14 +227,14 @@ def test_online_elo_in_the_arena_and_of_people(monkeypatch, runtime):
     files = {name: captions(name) for name in ("ours", "gpt4o")}
     result = captious.arena(files, "m", Resampling(0), runtime, references=REFERENCES, elo="online")
     expected = plain_elo([("ours", "gpt4o", 1.0)] * ITEMS)
-    assert result.estimates[elo_of("ours")].value == pytest.approx(expected["ours"])
+    assert result.estimates[name_elo("ours")].value == pytest.approx(expected["ours"])
     assert "Elo: updated comparison by comparison" in str(result) and "|elo:online|" in result.signature
     rows = [
         {"image": str(number), "captions": ["a", "b"], "preferred": 0, "systems": ["ours", "gpt4o"]}
         for number in range(ITEMS)
     ]
     ranking = captious.study.systems(rows, resampling=Resampling(0), elo="online")
-    assert ranking.tournament.estimates[elo_of("gpt4o")].value == pytest.approx(expected["gpt4o"])
+    assert ranking.tournament.estimates[name_elo("gpt4o")].value == pytest.approx(expected["gpt4o"])
 
 
 def test_the_command(tmp_path, monkeypatch, run):

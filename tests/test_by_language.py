@@ -7,7 +7,7 @@ from tests._core.test_languages import CHINESE, NONE, rows
 
 import captious
 from captious import InputError
-from captious._by_language import by_language
+from captious._by_language import split_languages
 
 ENGLISH = {
     "e1": ("a dog runs on the grass", ["a brown dog runs", "the dog runs on grass"]),
@@ -66,17 +66,17 @@ def test_a_metric_has_no_value_in_a_language_that_it_does_not_know():
 
 
 def test_codes_may_have_a_region_and_what_is_no_code_is_refused():
-    assert list(by_language(captious.read(mixed("zh-Hant_TW")))) == ["zh", "en"]
+    assert list(split_languages(captious.read(mixed("zh-Hant_TW")))) == ["zh", "en"]
     with pytest.raises(InputError, match=r"1 item \(2\) without a value in the column 'language'"):
-        by_language(captious.read([{**row, "language": None if row["id"] == "2" else "zh"} for row in rows()]))
+        split_languages(captious.read([{**row, "language": None if row["id"] == "2" else "zh"} for row in rows()]))
     with pytest.raises(InputError, match=r"items \(\w.*language='chinese', expected a code .*did you mean 'zh'"):
-        by_language(captious.read(mixed("Chinese")))
+        split_languages(captious.read(mixed("Chinese")))
     with pytest.raises(InputError, match="no column 'language'"):
-        by_language(captious.read(rows()))
+        split_languages(captious.read(rows()))
     with pytest.raises(InputError, match="language='zh' was named for all items"):
-        by_language(captious.read(rows(), reading=captious.Reading(language="zh")))
+        split_languages(captious.read(rows(), reading=captious.Reading(language="zh")))
     with pytest.raises(InputError, match=r"no kana, expected some in Japanese .*; the column 'language' says so"):
-        by_language(captious.read(mixed("ja")))
+        split_languages(captious.read(mixed("ja")))
 
 
 def test_score_splits_by_the_column_and_writes_a_run_of_each_language(tmp_path, run):

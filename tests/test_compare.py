@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lab.toy import make
 
-from captious._compare import align, compare
+from captious._compare import align_systems, compare
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -89,7 +89,7 @@ def test_systems_on_different_items_are_refused_or_cut_to_what_they_share(system
     fewer = {"solid": systems["solid"], "expert": systems["expert"].take(range(5, 60))}
     with pytest.raises(InputError, match=r"solid and expert differ in 5 ids \(1001, .*pass missing='skip'"):
         compare(fewer, "rouge")
-    assert len(align(fewer, "skip")["solid"]) == 55
+    assert len(align_systems(fewer, "skip")["solid"]) == 55
 
 
 def test_one_system_cannot_be_compared(systems):

@@ -14,7 +14,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.render._plots import find_plot
-from captious.runs.report import worst_first
+from captious.runs.report import rank_worst_first
 from captious.stats.bootstrap import Estimate
 from captious.text.counts import KeyCounts
 from captious.text.tables import NgramTable, TextTable
@@ -140,9 +140,9 @@ def test_signatures_that_differ_in_the_metric_alone_share_a_line(captions):
 
 def test_the_worst_come_first_whatever_the_direction():
     captions = CaptionSet.of({"good": "a b", "bad": "x"}, {"good": ["a b"], "bad": ["a b"]})
-    assert worst_first(evaluate(captions, "rouge")["rouge"]) == [1, 0]
+    assert rank_worst_first(evaluate(captions, "rouge")["rouge"]) == [1, 0]
     varied = CaptionSet.of({"dull": ["a b c d", "a b c d"], "lively": ["a b c d", "e f g h"]})
-    assert worst_first(evaluate(varied, "mbleu")["mbleu"]) == [0, 1]
+    assert rank_worst_first(evaluate(varied, "mbleu")["mbleu"]) == [0, 1]
     frame = evaluate(captions, "rouge,bleu").worst(1, "rouge").to_pandas()
     assert frame.to_dict("records") == [{"id": "bad", "rouge": 0.0, "candidate": "x", "first_reference": "a b"}]
 

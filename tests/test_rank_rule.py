@@ -8,7 +8,7 @@ import captious
 from captious import Resampling
 from captious._tournament import Tournament
 from captious.stats.bootstrap import Estimate
-from captious.stats.pairwise import elo_of, rate_of
+from captious.stats.pairwise import name_elo, name_rate
 
 RULE = "share a rank do not differ significantly, those that share none do"
 
@@ -84,14 +84,14 @@ def test_systems_that_met_in_pairs():
     """Wins of 60 comparisons each; p as given: A and C differ, B differs from neither."""
     names = ("A", "B", "C")
     wins = np.array([[0.0, 33, 44], [27, 0, 36], [16, 24, 0]])
-    values = {elo_of(name): Estimate(points) for name, points in zip(names, (1050.0, 1005.0, 945.0), strict=True)}
-    values |= {rate_of(name): Estimate(0.5) for name in names}
-    values |= {rate_of(*pair): Estimate(0.5) for pair in combinations(names, 2)}
+    values = {name_elo(name): Estimate(points) for name, points in zip(names, (1050.0, 1005.0, 945.0), strict=True)}
+    values |= {name_rate(name): Estimate(0.5) for name in names}
+    values |= {name_rate(*pair): Estimate(0.5) for pair in combinations(names, 2)}
     p_values = {("A", "B"): 0.5, ("A", "C"): 0.001, ("B", "C"): 0.15}
     tournament = Tournament(names, wins, np.zeros((3, 3)), values, p_values, "sign test", Resampling(0))
     assert tournament.ranks == {"A": (1,), "B": (1, 2), "C": (2,)}
     assert_rule(tournament.ranks, {(one["first"], one["second"]): one["p_holm"] for one in tournament.tests})
-    table = tournament.table()
+    table = tournament.make_table()
     assert [row[:2] for row in table.rows] == [("1", "A"), ("1–2", "B"), ("2", "C")]
     assert f"Systems that {RULE} (sign test, Holm-adjusted p < 0.05)" in table.note
 

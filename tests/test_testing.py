@@ -12,7 +12,7 @@ import pytest
 
 from captious import CaptionSet
 from captious.metrics import Breakdown, Contribution, MeanMetric, Metric, Need, Scored, State, TokenMetric, registry
-from captious.testing import CHECKS, ContractError, check_metric, sample
+from captious.testing import CHECKS, ContractError, check_metric, make_sample
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def test_a_sound_metric_passes(monkeypatch, kind):
     monkeypatch.setattr(registry, "FUNCTIONS", known(kind))
     check_metric(kind)
     check_metric(kind.name)
-    check_metric(kind(power=2.0), sample(), tolerance=0.0)
+    check_metric(kind(power=2.0), make_sample(), tolerance=0.0)
     check_metric(kind(), [{"id": n, "caption": text, "references": ["a"]} for n, text in enumerate(["a", "ab"] * 4)])
 
 

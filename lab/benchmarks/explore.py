@@ -40,7 +40,7 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
     """A run as ``captious score --out`` writes it from shards, with made-up captions and scores."""
     import pyarrow as pa
 
-    from captious.runs.folder import ROW_GROUP, Run, parquet_bytes
+    from captious.runs.folder import ROW_GROUP, Run, write_parquet
     from captious.runs.marker import Marker, MetricFacts
 
     rng = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def write_run(folder: Path, system: str, items: int, images: list[str], seed: in
             **{metric: rng.beta(2, 5, number) for metric in METRICS},
             "unscored": pa.nulls(number, pa.string()),
         }
-        run.storage.write(run.items_name(name), parquet_bytes(pa.table(columns), ROW_GROUP))
+        run.storage.write(run.items_name(name), write_parquet(pa.table(columns), ROW_GROUP))
         parts[name] = number
     replace(run, marker=replace(run.marker, parts=parts)).write_marker()
 

@@ -32,7 +32,7 @@ from captious.captions import CaptionSet
 from captious.gating.verdict import gate, run_tests
 from captious.metrics.contract import Metric
 from captious.options import Resampling
-from captious.stats.noninferiority import decisions
+from captious.stats.noninferiority import make_decisions
 from captious.stats.resampling import Statistic
 
 METRICS = "cider,rouge,bleu(n=4)"
@@ -104,7 +104,7 @@ def verdicts(
         tests = run_tests(
             drawn_pair(pool, items, share, p, rng), margins, dict.fromkeys(pool, True), Resampling(samples)
         )
-        found = [verdict for verdict, _ in decisions(list(tests.values()))]
+        found = [verdict for verdict, _ in make_decisions(list(tests.values()))]
         for key, verdict in zip(pool, found, strict=True):
             counts[key][verdict] += 1
         whole = "worse" if "worse" in found else "pass" if set(found) == {"pass"} else "undecided"

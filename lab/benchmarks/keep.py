@@ -53,14 +53,14 @@ def shards(items: int, number: int) -> Iterator[tuple[str, Any]]:
 
 def generate(folder: Path, items: int, number: int) -> None:
     """A run as captious score writes it."""
-    from captious.runs.folder import Run, parquet_bytes
+    from captious.runs.folder import Run, write_parquet
     from captious.runs.marker import Marker, MetricFacts
 
     metrics = tuple(MetricFacts(key, label) for key, label in METRICS.items())
     parts = {}
     run = Run(str(folder), Marker("generated", metrics))
     for name, part in shards(items, number):
-        run.storage.write(run.items_name(name), parquet_bytes(part))
+        run.storage.write(run.items_name(name), write_parquet(part))
         parts[name] = len(part)
     Run(str(folder), Marker("generated", metrics, "shard", items, parts=parts)).write_marker()
 

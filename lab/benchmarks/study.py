@@ -21,9 +21,9 @@ from scipy.stats import kendalltau
 
 from captious._core.types import Floats
 from captious.options import Resampling
-from captious.stats.bootstrap import bootstrap_draws
+from captious.stats.bootstrap import draw_bootstrap
 from captious.stats.resampling import bootstrap_weights, swap_masks
-from captious.study._contests import permuted, standardized
+from captious.study._contests import permute_differences, standardize
 from captious.study._design import RatingRows
 
 IMAGES, CAPTIONS, RATERS, METRICS, DRAWS, SEED = 1000, 5664, 3, 8, 1000, 12345
@@ -56,7 +56,7 @@ def scipy_bootstrap(rows: RatingRows, metrics: list[Floats], draws: int, variant
 def scipy_permutation(rows: RatingRows, metrics: list[Floats], draws: int, variant: str) -> Floats:
     """Swap the standardized values of whole images between two metrics, call kendalltau for both."""
     masks = np.concatenate(list(swap_masks(rows.clusters, DRAWS, SEED)))[:draws] > 0
-    scaled = [standardized(values) for values in metrics]
+    scaled = [standardize(values) for values in metrics]
     found = []
     for one, other in combinations(scaled, 2):
         gaps = np.empty(draws)
@@ -92,10 +92,10 @@ def main() -> None:
 
         def bootstrapped(name: str = name) -> Floats:
             statistics = [rows.family("kendall", values) for values in metrics]
-            return np.array([part[name] for part in bootstrap_draws(statistics, IMAGES, Resampling(DRAWS, SEED))])
+            return np.array([part[name] for part in draw_bootstrap(statistics, IMAGES, Resampling(DRAWS, SEED))])
 
         def permutations(name: str = name) -> Floats:
-            return np.array([draws for _, draws in permuted(rows, pairs, name, DRAWS, SEED)])
+            return np.array([draws for _, draws in permute_differences(rows, pairs, name, DRAWS, SEED)])
 
         for task, ours, theirs, part in (
             ("bootstrap, 1,000 draws x 8 metrics", bootstrapped, scipy_bootstrap, 100),

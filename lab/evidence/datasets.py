@@ -15,7 +15,7 @@ import numpy as np
 import captious
 from captious.io.images import add_images
 from captious.study import RECIPES, MetricScores, Preferences, Ratings, Recipe, open_recipe
-from captious.study.ratings import clean
+from captious.study.ratings import clean_text
 from captious.study.scores import read_scores
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -182,7 +182,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 def _by_caption(metric: str, ratings: Ratings | Preferences, rows: Iterable[Sequence[Any]]) -> MetricScores:
     """Values by image and caption on the rated items; NaN where there is none."""
-    values = {(image, clean(caption)): float(value) for image, caption, value in rows}
+    values = {(image, clean_text(caption)): float(value) for image, caption, value in rows}
     assert ratings.captions is not None
     found = [
         values.get((image, ratings.captions[key].candidate), np.nan)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from captious.stats.ranks import format_ranks
-from captious.study._columns import column, label
-from captious.study._profile import band_of
+from captious.study._columns import make_column, get_label
+from captious.study._profile import get_band
 from captious.study.advice import EvidenceSet
-from captious.study.evidence import SOURCES, EvidenceRow, StressRow, load_evidence, load_stress, metric_label
+from captious.study.evidence import SOURCES, EvidenceRow, StressRow, load_evidence, load_stress, get_metric_label
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "which-metric.md"
@@ -33,8 +33,8 @@ def evidence_sets(rows: Iterable[EvidenceRow]) -> list[EvidenceSet]:
 def situation(row: EvidenceRow) -> str:
     """Captions of one sort, as a heading: what is described, and how long."""
     assert row.caption_words is not None
-    bands = [band_of(words) for words in (1, 30, 100)]
-    length = LENGTHS[bands.index(band_of(row.caption_words))]
+    bands = [get_band(words) for words in (1, 30, 100)]
+    length = LENGTHS[bands.index(get_band(row.caption_words))]
     what = f"Captions of {row.domain}" if row.domain != "generated images" else "Texts and the images made from them"
     return f"{what}, {length}"
 
@@ -71,7 +71,7 @@ def stress_tables(rows: Sequence[StressRow]) -> str:
             cells = [", ".join(row.edit for row in failed if row.group == group) or "–" for group in groups]
             of_metric = [row.verdict for row in own if row.metric == metric]
             undecided = f"{of_metric.count('undecided')} of {len(of_metric)}"
-            text.append(f"| {metric_label(metric)} | {' | '.join(cells)} | {undecided} |\n")
+            text.append(f"| {get_metric_label(metric)} | {' | '.join(cells)} | {undecided} |\n")
         text.append("\n")
     return "".join(text)
 
@@ -92,7 +92,7 @@ def leaderboard_page() -> dict[str, str]:
     selects = {
         "data": list(dict.fromkeys(row.dataset for row in rows)),
         "metric": sorted({row.label for row in rows}, key=str.lower),
-        "statistic": list(dict.fromkeys(label(row.statistic) for row in rows)),
+        "statistic": list(dict.fromkeys(get_label(row.statistic) for row in rows)),
         "source": [*SOURCES.values()],
     }
     filters = " ".join(
@@ -120,12 +120,12 @@ def leaderboard_page() -> dict[str, str]:
 
 
 def _cells(row: EvidenceRow) -> list[str]:
-    scale = column(row.statistic).scale
+    scale = make_column(row.statistic).scale
     interval = "" if row.low is None or row.high is None else f"{scale * row.low:.2f} – {scale * row.high:.2f}"
     return [
         row.dataset,
         row.label,
-        label(row.statistic),
+        get_label(row.statistic),
         SOURCES[row.source],
         "" if row.ranks is None else format_ranks(row.ranks),
         f"{scale * row.value:.2f}",

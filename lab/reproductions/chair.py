@@ -195,7 +195,7 @@ def paired_tests(run: Reproduction) -> str:
         systems = {name: run.captions(name) for name in (baseline, method)}
         result = probe_hallucination(systems, run.metric(**SETTINGS[setting]), run.resampling)
         differences = {row.metric.partition("value=")[2].partition(",")[0]: row for row in result.differences}
-        better, worse, p = result.discordant(baseline, method)
+        better, worse, p = result.count_discordant(baseline, method)
         s, i, words = (differences[value] for value in ("s", "i", "words"))
         rows.append(
             [

@@ -33,11 +33,11 @@ from captious.metrics.registry import parse_all
 from captious.models import allow_painter
 from captious.models.loading import load
 from captious.options import Resampling, Runtime, using
-from captious.probes.entities import entities, read_answers, recall, tasks
-from captious.probes.masking import influences
+from captious.probes.entities import find_entities, read_answers, recall, tasks
+from captious.probes.masking import measure_influences
 from captious.probes.pictures import paint
-from captious.stats.bootstrap import Estimate, bootstrap_draws, estimate, observed
-from captious.stats.tests import bootstrap_p
+from captious.stats.bootstrap import Estimate, draw_bootstrap, estimate, compute_observed
+from captious.stats.tests import compute_bootstrap_p
 from captious.studio import StudyLog, export_study, new_plan, read_plan, simulate_raters
 from captious.study import correlate
 from captious.study._design import RatingRows
@@ -140,10 +140,10 @@ def _texts_alone(ratings: Ratings) -> MetricScores:
 
 def _against_control(mean: RatingRows, score: MetricScores, control: MetricScores) -> str:
     both = [mean.family("moments", one.oriented) for one in (score, control)]
-    draws = [part["pearson"] for part in bootstrap_draws(both, mean.clusters, Resampling())]
-    values = [observed(one, mean.clusters)["pearson"] for one in both]
+    draws = [part["pearson"] for part in draw_bootstrap(both, mean.clusters, Resampling())]
+    values = [compute_observed(one, mean.clusters)["pearson"] for one in both]
     gain = Estimate.of(values[0] - values[1], draws[0] - draws[1])
-    p = bootstrap_p(gain.value, draws[0] - draws[1])
+    p = compute_bootstrap_p(gain.value, draws[0] - draws[1])
     interval = f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
     return f"less the control {100 * gain.value:+.1f} ({interval}), p = {p:.3f}"
 
@@ -154,7 +154,7 @@ def masking(texts: list[str]) -> Iterator[Row]:
     def grouping(token: str, tag: str) -> str:
         return "ADJ, colors" if token.lower() in COLORS else get_universal_tag(token, tag)
 
-    groups, _, _ = influences(texts, Drawn.of(), load("captious-mini"), SEEDS, Resampling(), grouping=grouping)
+    groups, _, _ = measure_influences(texts, Drawn.of(), load("captious-mini"), SEEDS, Resampling(), grouping=grouping)
     what = "Figure 5, decrease of the similarity without words of a tag, %"
     for group in groups:
         note = f"{group.tokens} words: {', '.join(group.common)}"
@@ -164,7 +164,7 @@ def masking(texts: list[str]) -> Iterator[Row]:
 def entity_recall(texts: list[str]) -> Iterator[Row]:
     """Table 5: a viewer who sees what the drawn scene holds; the same pictures through the studio; the paper's."""
     answers = []
-    for text, nouns in zip(texts, entities(texts), strict=True):
+    for text, nouns in zip(texts, find_entities(texts), strict=True):
         for seed in range(SEEDS):
             scene = scene_of(text, seed)
             if scene is not None and nouns:

@@ -26,7 +26,7 @@ from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, sum_by_k
 from captious.metrics.style.stylecider import SIGMA
 from captious.options import Resampling
 from captious.probes.rankings import correlate
-from captious.probes.style import StyledCaptions, read_styled, shares_below
+from captious.probes.style import StyledCaptions, read_styled, compute_shares_below
 
 TABLE_1 = {"flickrstyle": (0.9994, 0.9032), "PERSONALITY-CAPTIONS": (0.9775, 0.9484)}
 """OnlyStyle and StyleCIDEr: the share of captions that score higher under their own style."""
@@ -383,7 +383,7 @@ def stylecider(check: StyledCaptions, reading: Reading = DEFAULT, seed: int = 0)
         cosines = (Pooled if reading.references == "pooled" else Cosines)(*prepared)
     wins = np.full(len(check.style), np.nan)
     for captions, scores in cosines.scores(check.tested):
-        wins[captions] = shares_below(scores, check.style[captions])
+        wins[captions] = compute_shares_below(scores, check.style[captions])
     return wins[check.tested]
 
 

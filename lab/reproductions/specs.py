@@ -42,7 +42,7 @@ from captious.models.mini import export_half
 from captious.options import Resampling, Runtime, using
 from captious.probes import probe_hubness, probe_retrieval, probe_specificity, read_details
 from captious.probes.specificity import Details
-from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
+from captious.stats.bootstrap import Estimate, draw_bootstrap, compute_observed
 from captious.stats.correlation import WithinImage
 from captious.stats.kendall import Kendall
 
@@ -246,9 +246,9 @@ def _correlations(
         for name, metric in metrics.items():
             values = metric.measure(captions).values
             both = (Kendall.of(values, quality, cluster=scene), WithinImage.of(values, quality, scene, len(unseen)))
-            draws = bootstrap_draws(both, len(unseen), Resampling())
+            draws = draw_bootstrap(both, len(unseen), Resampling())
             over_all, within = (
-                Estimate.of(observed(statistic, len(unseen))[key], drawn[key])
+                Estimate.of(compute_observed(statistic, len(unseen))[key], drawn[key])
                 for statistic, drawn, key in zip(both, draws, ("tau_b", "sample_tau"), strict=True)
             )
             note = f"within a scene {100 * within.value:.1f} ({100 * within.low:.1f} – {100 * within.high:.1f})"

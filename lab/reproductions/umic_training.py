@@ -38,7 +38,7 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.contract import Metric
 from captious.metrics.umic import Umic
 from captious.options import Resampling, Runtime, using
-from captious.stats.bootstrap import Estimate, bootstrap_draws, observed
+from captious.stats.bootstrap import Estimate, draw_bootstrap, compute_observed
 from captious.stats.correlation import WithinImage
 from captious.stats.kendall import Kendall
 from captious.train.options import Training, UmicOptions
@@ -103,9 +103,9 @@ def correlations(rated: list[dict[str, Any]], images: Path, metrics: dict[str, M
         for name, metric in metrics.items():
             scores = metric.measure(captions).values
             both = (Kendall.of(scores, quality, cluster=scene), WithinImage.of(scores, quality, scene, clusters))
-            values[name] = [observed(one, clusters)[kind] for one, kind in zip(both, kinds, strict=True)]
+            values[name] = [compute_observed(one, clusters)[kind] for one, kind in zip(both, kinds, strict=True)]
             samples[name] = [
-                one[kind] for one, kind in zip(bootstrap_draws(both, clusters, Resampling()), kinds, strict=True)
+                one[kind] for one, kind in zip(draw_bootstrap(both, clusters, Resampling()), kinds, strict=True)
             ]
     rows = [["metric", "all captions", "within a scene"]]
     rows += [[name, *map(_estimate, values[name], samples[name])] for name in metrics]

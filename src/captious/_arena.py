@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._compare import align, named_systems, system_captions
+from captious._compare import align_systems, name_systems, get_captions
 from captious._core.arguments import accept_positions
 from captious._core.types import Floats, Ints
-from captious._evaluate import settings_of
-from captious._tournament import Elo, Tournament, online_estimates
+from captious._evaluate import check_settings
+from captious._tournament import Elo, Tournament, estimate_online_elo
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError, format_suggestion
@@ -53,20 +53,20 @@ from captious.render import (
     Table,
 )
 from captious.stats.bootstrap import Estimate, estimate
-from captious.stats.pairwise import pairwise_values, win_rows
+from captious.stats.pairwise import compute_pairwise_values, count_wins
 from captious.stats.ranks import rank_signature
-from captious.stats.resampling import cluster_sums, id_order
+from captious.stats.resampling import sum_clusters, sort_ids
 from captious.text.tables import count_words
 
+# Length of a usual reply, for the estimate before a run.
 REPLY_TOKENS = 60
-"""Length of a usual reply, for the estimate before a run."""
+# Items on the page whose comparisons are shown; the files hold all.
 SHOWN = 200
-"""Items on the page whose comparisons are shown; the files hold all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Arena(Result):
-    """All comparisons, and what follows from them: win rates, strengths, and how far the judge can be trusted."""
+    """All comparisons with their win rates, strengths, and measures of the judge's bias."""
 
     systems: Mapping[str, CaptionSet]
     matches: tuple[Match, ...]
@@ -96,7 +96,7 @@ class Arena(Result):
         number = len(names)
         wins, ties = np.zeros((number, number)), np.zeros((number, number))
         for match in self.judged:
-            one, other = self._indices(match)
+            one, other = self._find_indices(match)
             if match.outcome == "tie":
                 ties[one, other] += 1
                 ties[other, one] += 1
@@ -111,14 +111,14 @@ class Arena(Result):
         test = "exact sign test on the comparisons without a tie"
         return Tournament(tuple(names), wins, ties, self.estimates, p_values, test, self.resampling, self.elo)
 
-    def _indices(self, match: Match) -> tuple[int, int]:
+    def _find_indices(self, match: Match) -> tuple[int, int]:
         names = list(self.systems)
         return names.index(match.systems[0]), names.index(match.systems[1])
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
         """Win rates, Elo points and shares by name, with intervals over resampled items."""
-        names, rows = list(self.systems), self._rows()
+        names, rows = list(self.systems), self._build_rows()
         number = len(names) ** 2
 
         scored = number + 2 * len(SHARES)
@@ -128,18 +128,18 @@ class Arena(Result):
             with np.errstate(invalid="ignore", divide="ignore"):
                 shares = sums[:, number:scored:2] / sums[:, number + 1 : scored : 2]
             return (
-                pairwise_values(sums[:, :number], names)
+                compute_pairwise_values(sums[:, :number], names)
                 | {name: shares[:, index] for index, name in enumerate(SHARES)}
-                | self._scores(sums[:, scored:])
+                | self._compute_scores(sums[:, scored:])
             )
 
         estimates = estimate(statistic, len(rows), self.resampling)
         if self.elo == "online":
-            estimates |= online_estimates(*self._played(), names, self.resampling)
+            estimates |= estimate_online_elo(*self._encode_matches(), names, self.resampling)
         return estimates
 
-    def _scores(self, sums: Floats) -> dict[str, Floats]:
-        """The score of each challenger against each baseline, and their mean, in which its own caption counts 0."""
+    def _compute_scores(self, sums: Floats) -> dict[str, Floats]:
+        """Return the score of each challenger against each baseline, and their mean, in which its own caption counts 0."""
         values: dict[str, Floats] = {}
         baselines = self.opponents.baselines
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -147,71 +147,83 @@ class Arena(Result):
         for row, challenger in enumerate(self.opponents.challengers):
             own = scores[:, row * len(baselines) : (row + 1) * len(baselines)].copy()
             own[:, [name == challenger for name in baselines]] = 0.0
-            values[score_of(challenger)] = own.mean(axis=1)
-            values |= {score_of(challenger, name): own[:, column] for column, name in enumerate(baselines)}
+            values[format_score_name(challenger)] = own.mean(axis=1)
+            values |= {format_score_name(challenger, name): own[:, column] for column, name in enumerate(baselines)}
         return values
 
-    def _played(self) -> tuple[Ints, Ints, Floats]:
-        """The systems of each comparison that has a verdict, by number, and the score of the first."""
+    def _encode_matches(self) -> tuple[Ints, Ints, Floats]:
+        """Return the two systems of each judged comparison, by number, and the score of the first."""
         scores = {"first": 1.0, "second": 0.0, "tie": 0.5}
         score = np.array([scores[match.outcome or "tie"] for match in self.judged])
-        first, second = np.array([self._indices(match) for match in self.judged], dtype=np.int64).reshape(-1, 2).T
+        first, second = np.array([self._find_indices(match) for match in self.judged], dtype=np.int64).reshape(-1, 2).T
         return first, second, score
 
-    def _rows(self) -> Floats:
-        """A row per item: wins of each system over each other with ties as halves, then hits and trials of shares.
+    def _build_rows(self) -> Floats:
+        """Return a row per item: wins of each system over each other (a tie is a half), then hits and trials of shares.
 
         Last come, for each challenger and each baseline, wins less losses and the number of comparisons.
         """
         ids = list(dict.fromkeys(match.id for match in self.judged))
-        order = {ids[index]: place for place, index in enumerate(id_order(ids))}
+        order = {ids[index]: place for place, index in enumerate(sort_ids(ids))}
         group = np.array([order[match.id] for match in self.judged], dtype=np.int64)
-        first, second, score = self._played()
-        wins = win_rows(first, second, score, group, len(ids), len(self.systems))
+        first, second, score = self._encode_matches()
+        wins = count_wins(first, second, score, group, len(ids), len(self.systems))
         shares = self._hits_and_trials.reshape(len(self.judged), -1)
         pairs = [(one, other) for one in self.opponents.challengers for other in self.opponents.baselines]
         met = np.array([[match.systems == pair for pair in pairs] for match in self.judged], dtype=np.float64)
         met = met.reshape(len(self.judged), len(pairs))
         against = np.stack([met * (2 * score - 1)[:, None], met], axis=2).reshape(len(self.judged), -1)
-        return np.hstack([wins, cluster_sums(np.hstack([shares, against]), group, len(ids))])
+        return np.hstack([wins, sum_clusters(np.hstack([shares, against]), group, len(ids))])
 
     def document(self) -> Document:
-        """Systems by strength, every pair, what moved the judge, and the comparisons with its reasons."""
+        """Return the page: systems by strength, every pair, biases of the judge, and the comparisons with its reasons."""
         shown = self.tournament
         return Document(
             f"{len(self.systems)} systems, {len(self.judged):,} comparisons",
-            f"{', '.join(self.systems)}; {self._orders()}",
+            f"{', '.join(self.systems)}; {self._format_orders()}",
             [
-                *self._against_baselines(),
-                *(shown.table(), shown.chart(), shown.pairs(), self._shares(), self._verdicts(), self._gallery()),
+                *self._make_baseline_table(),
+                *(
+                    shown.make_table(),
+                    shown.draw_chart(),
+                    shown.make_pair_table(),
+                    self._make_share_table(),
+                    self._make_verdict_table(),
+                    self._make_gallery(),
+                ),
             ],
-            warnings=self._warnings(),
+            warnings=self._list_warnings(),
             notes=[self.usage] if self.usage else [],
             signatures=[self.signature],
             data=self.data(),
         )
 
-    def _orders(self) -> str:
+    def _format_orders(self) -> str:
         if all(len(match.orders) == 1 for match in self.matches):
             return "each comparison is asked once, in an order that is drawn"
         return "each comparison is asked in both orders"
 
-    def _against_baselines(self) -> list[Table]:
-        """The score of each challenger, the highest first, beside the length of its captions."""
+    def _make_baseline_table(self) -> list[Table]:
+        """Return the score of each challenger, the highest first, with the length of its captions."""
         challengers, baselines = self.opponents.challengers, self.opponents.baselines
         if not baselines:
             return []
-        score = Column("score", decimals=2, signed=True, level=self._level(), bold=True, higher_is_better=True)
+        score = Column("score", decimals=2, signed=True, level=self._get_level(), bold=True, higher_is_better=True)
         columns: list[Column | str] = ["system", score]
         columns += [Column(f"against {name}", decimals=2, signed=True, key=name) for name in baselines]
         columns.append(Column("words", decimals=1))
-        ranked = sorted(challengers, key=lambda name: -np.nan_to_num(self.estimates[score_of(name)].value, nan=-np.inf))
+        ranked = sorted(
+            challengers, key=lambda name: -np.nan_to_num(self.estimates[format_score_name(name)].value, nan=-np.inf)
+        )
         rows = [
             [
                 name,
-                replace(Cell.of(self.estimates[score_of(name)]), limits=(-100.0, 100.0)),
-                *(self.estimates[score_of(name, other)].value if name != other else None for other in baselines),
-                self._words(name),
+                replace(Cell.of(self.estimates[format_score_name(name)]), limits=(-100.0, 100.0)),
+                *(
+                    self.estimates[format_score_name(name, other)].value if name != other else None
+                    for other in baselines
+                ),
+                self._average_words(name),
             ]
             for name in ranked
         ]
@@ -221,23 +233,23 @@ class Arena(Result):
         )
         return [Table("baselines", "Against the baselines", columns, rows, note)]
 
-    def _words(self, name: str) -> float:
+    def _average_words(self, name: str) -> float:
         captions = self.systems[name]
         return sum(count_words(captions.candidates.values, captions.language)) / max(len(captions.candidates.values), 1)
 
     @cached_property
     def _hits_and_trials(self) -> Floats:
-        """The hits and trials of each comparison that has a verdict, in each of `SHARES`."""
+        """The hits and trials of each judged comparison, in each of `SHARES`."""
         language = next(iter(self.systems.values())).language
-        pairs = np.array([shares_of(match, language) for match in self.judged], dtype=np.float64)
+        pairs = np.array([count_shares(match, language) for match in self.judged], dtype=np.float64)
         return pairs.reshape(len(self.judged), len(SHARES), 2)
 
-    def _level(self) -> float | None:
+    def _get_level(self) -> float | None:
         return self.resampling.level if self.resampling.samples else None
 
-    def _shares(self) -> Table:
+    def _make_share_table(self) -> Table:
         trials = self._hits_and_trials[:, :, 1].sum(axis=0)
-        share = Column("percent", decimals=1, scale=100, level=self._level(), bar=True, key="share")
+        share = Column("percent", decimals=1, scale=100, level=self._get_level(), bar=True, key="share")
         columns: list[Column | str] = [Column("verdicts", "text"), share, Column("of")]
         rows = [
             (name, replace(Cell.of(self.estimates[name]), limits=(0.0, 1.0)), int(number))
@@ -249,7 +261,7 @@ class Arena(Result):
         )
         return Table("shares", "What moved the judge", columns, rows, note)
 
-    def _verdicts(self) -> Table:
+    def _make_verdict_table(self) -> Table:
         columns = ["id", "first", "second", "better", "verdicts", "reason", "reason, swapped", "caption of the first"]
         rows = []
         for match in self.matches:
@@ -259,28 +271,28 @@ class Arena(Result):
             rows.append((match.id, *match.systems, *facts, *reasons, *match.captions))
         return Table("verdicts", "Comparisons", [*columns, "caption of the second"], rows, detail=True)
 
-    def _gallery(self) -> Gallery:
+    def _make_gallery(self) -> Gallery:
         by_item: dict[str, list[Match]] = {}
         for match in self.matches:
             by_item.setdefault(match.id, []).append(match)
         note = f"the first {SHOWN} of {len(by_item):,} items; verdicts.csv has all" if len(by_item) > SHOWN else ""
         images = next(iter(self.systems.values())).images
-        entries = [self._entry(by_item[key], images) for key in list(by_item)[:SHOWN]]
+        entries = [self._make_entry(by_item[key], images) for key in list(by_item)[:SHOWN]]
         return Gallery("Comparisons", entries, note, replaces="verdicts")
 
-    def _entry(self, matches: Sequence[Match], images: Sequence[Any]) -> Entry:
-        """The captions of one item, and what the judge said of every two of them."""
+    def _make_entry(self, matches: Sequence[Match], images: Sequence[Any]) -> Entry:
+        """Return the captions of one item, and the judge's verdict on every two of them."""
         captions, key = next(iter(self.systems.values())), matches[0].id
         image = images[captions.position(key)]
         texts = {name: text for match in matches for name, text in zip(match.systems, match.captions, strict=True)}
         lines = [Line(text, name) for name, text in texts.items()]
-        lines += [Line(described(match), " – ".join(match.systems)) for match in matches]
+        lines += [Line(describe_match(match), " – ".join(match.systems)) for match in matches]
         shown = isinstance(image, ImageData) or (image and Path(str(image)).is_file())
         picture = Picture(image if isinstance(image, ImageData) else str(image)) if shown else None
         return Entry(key, lines, picture, references=captions[key].references)
 
-    def _warnings(self) -> list[str]:
-        """Comparisons without a verdict, and a judge that follows the order more than the captions."""
+    def _list_warnings(self) -> list[str]:
+        """Return warnings on comparisons without a verdict, and on a judge that follows the order."""
         failed: dict[str, list[str]] = {}
         for match in self.matches:
             if match.outcome is None:
@@ -297,18 +309,18 @@ class Arena(Result):
             )
         return warnings
 
-    def _baseline_data(self, interval: Callable[[str], dict[str, float]]) -> dict[str, Any]:
+    def _collect_baseline_data(self, interval: Callable[[str], dict[str, float]]) -> dict[str, Any]:
         return {
             name: {
-                "score": interval(score_of(name)),
-                "against": {other: interval(score_of(name, other)) for other in self.opponents.baselines},
-                "words": self._words(name),
+                "score": interval(format_score_name(name)),
+                "against": {other: interval(format_score_name(name, other)) for other in self.opponents.baselines},
+                "words": self._average_words(name),
             }
             for name in self.opponents.challengers
         }
 
     def data(self) -> dict[str, Any]:
-        """Everything as JSON holds it."""
+        """Return all results as JSON values."""
 
         def interval(name: str) -> dict[str, float]:
             one = self.estimates[name]
@@ -316,7 +328,7 @@ class Arena(Result):
 
         return {
             **self.tournament.data(),
-            **({"baselines": self._baseline_data(interval)} if self.opponents.baselines else {}),
+            **({"baselines": self._collect_baseline_data(interval)} if self.opponents.baselines else {}),
             "shares": {name: interval(name) for name in SHARES},
             "comparisons": len(self.matches),
             "judged": len(self.judged),
@@ -337,20 +349,20 @@ class Arena(Result):
         }
 
 
-def score_of(*systems: str) -> str:
-    """The name of a challenger's score, or of that against one baseline, among the estimates."""
+def format_score_name(*systems: str) -> str:
+    """Return the name of a challenger's score, overall or against one baseline, among the estimates."""
     return " ".join(("score", *map(repr, systems)))
 
 
 CHANGED, FIRST, LONGER = "changed with the order", "for the caption shown first", "for the longer caption"
+# Shares that say what moved the judge.
 SHARES = (CHANGED, FIRST, LONGER)
-"""Shares that say what moved the judge."""
 
 
-def shares_of(match: Match, language: str = "") -> list[tuple[float, float]]:
-    """Hits and trials of a comparison in each of `SHARES`; the words of captions are those of their language.
+def count_shares(match: Match, language: str = "") -> list[tuple[float, float]]:
+    """Return hits and trials of a comparison in each of `SHARES`; words are counted in the language of the captions.
 
-    >>> shares_of(Match("1", ("a", "b"), ("a dog", "dog"), (Preference("first"), Preference("second"))))
+    >>> count_shares(Match("1", ("a", "b"), ("a dog", "dog"), (Preference("first"), Preference("second"))))
     [(0.0, 1.0), (1.0, 2.0), (1.0, 1.0)]
     """
     shown = [one.better for one in match.opinions if isinstance(one, Preference) and one.better != "tie"]
@@ -364,11 +376,11 @@ def shares_of(match: Match, language: str = "") -> list[tuple[float, float]]:
     ]
 
 
-def described(match: Match) -> Phrase:
-    """The verdict of a comparison with the judge's reasons; both where they differ.
+def describe_match(match: Match) -> Phrase:
+    """Return the verdict of a comparison with the judge's reasons; both reasons if they differ.
 
     >>> opinions = Preference("first", "It is full."), Preference("tie", "Same.")
-    >>> str(described(Match("1", ("a", "b"), ("a dog", "dog"), opinions)))
+    >>> str(describe_match(Match("1", ("a", "b"), ("a dog", "dog"), opinions)))
     'tie, changed with the order · a first: a, It is full. · b first: tie, Same.'
     """
     if not match.opinions:
@@ -433,14 +445,14 @@ def arena(
     elo
         ``bradley-terry``, or ``online``: points updated comparison by comparison, as in Chatbot Arena.
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
+    resampling, runtime = check_settings(resampling, runtime, progress)
     with using(runtime):
         rules = _Rules(comparisons, prompt, baselines, assign, orders, elo)
         reading = reading_of(reading, references, images, missing, language)
         entries = _Entries.of(systems, judge, resampling, reading, rules)
         if progress:
             progress(f"{entries.setup.judge.model}: {len(entries.matches):,} comparisons")
-        return entries.compared(resampling)
+        return entries.compare(resampling)
 
 
 def plan_arena(
@@ -455,7 +467,7 @@ def plan_arena(
     reading: Reading = Reading(),
     **rules: Any,
 ) -> DryRun:
-    """What `arena` would ask with the same arguments, and what that would cost; nothing is sent."""
+    """Return the requests that `arena` would make with the same arguments, and their cost; nothing is sent."""
     reading = reading_of(reading, references, images, missing, language)
     entries = _Entries.of(systems, judge, resampling, reading, _Rules(**rules))
     asking = entries.setup.judge
@@ -469,7 +481,7 @@ def plan_arena(
 
 
 class _Rules(NamedTuple):
-    """Which systems are compared, in which order, and how verdicts are counted."""
+    """Options of an arena: which systems are compared, in which order, and how verdicts are counted."""
 
     comparisons: int | None = None
     prompt: str | Path = ""
@@ -479,7 +491,7 @@ class _Rules(NamedTuple):
     elo: Elo = "bradley-terry"
 
     def check(self) -> None:
-        """Refuse values that are none."""
+        """Raise InputError for invalid values."""
         if self.comparisons is not None:
             check_value("comparisons", self.comparisons, int, Option("", min=1))
         for name, value, kind in (("orders", self.orders, Orders), ("elo", self.elo, Elo)):
@@ -493,7 +505,7 @@ class _Rules(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Entries:
-    """Which systems are compared, and by which judge."""
+    """The systems to compare, and the judge."""
 
     sets: Mapping[str, CaptionSet]
     setup: JudgeSetup
@@ -504,31 +516,31 @@ class _Entries:
     @classmethod
     def of(cls, systems: Any, judge: str | Judge, resampling: Resampling, reading: Reading, rules: _Rules) -> _Entries:
         rules.check()
-        challengers = named_systems(systems)
-        baselines = {} if rules.baselines is None else named_systems(rules.baselines)
+        challengers = name_systems(systems)
+        baselines = {} if rules.baselines is None else name_systems(rules.baselines)
         if rules.baselines is not None and not baselines:
             raise InputError("baselines: none, expected at least one system to compare with")
         named = {**challengers, **baselines}
         if len(named) < 2:
             raise InputError(f"{len(named)} system given, expected at least two to compare")
         text = read_prompt(rules.prompt or PROMPTS / f"{PROMPT}.txt", FIELDS)
-        everyone = {name: read(system_captions(one), reading=reading) for name, one in named.items()}
+        everyone = {name: read(get_captions(one), reading=reading) for name, one in named.items()}
         for name in challengers.keys() & baselines.keys():
-            own = read(system_captions(challengers[name]), reading=reading)
+            own = read(get_captions(challengers[name]), reading=reading)
             if own.ids != everyone[name].ids or list(own.candidates) != list(everyone[name].candidates):
                 raise InputError(f"{name}: a system and a baseline of this name differ, expected two names")
-        sets = align(everyone, reading.missing)
+        sets = align_systems(everyone, reading.missing)
         _refuse_several(sets)
         opponents = EVERYBODY
         if baselines:
-            assigned = None if rules.assign is None else _assigned(sets, rules.assign, tuple(baselines))
+            assigned = None if rules.assign is None else _read_assignment(sets, rules.assign, tuple(baselines))
             opponents = Opponents(tuple(challengers), tuple(baselines), assigned)
         setup = JudgeSetup(judge if isinstance(judge, Judge) else load_judge(judge), {PROMPT: text})
         matches = draw(sets, rules.comparisons, resampling.seed, opponents, rules.orders)
         return cls(sets, setup, matches, opponents, rules)
 
-    def compared(self, resampling: Resampling) -> Arena:
-        """Ask the judge, and give the result. Nothing is asked before this."""
+    def compare(self, resampling: Resampling) -> Arena:
+        """Ask the judge, and return the result. Nothing is asked before this."""
         judge, first = self.setup.judge, next(iter(self.sets.values()))
         before = replace(judge.usage)
         pictures = any(image is not None for image in first.images)
@@ -561,8 +573,8 @@ class _Entries:
         )
 
 
-def _assigned(sets: Mapping[str, CaptionSet], column: str, baselines: Sequence[str]) -> tuple[str, ...]:
-    """The baseline of each item, from the column of the first system that has it."""
+def _read_assignment(sets: Mapping[str, CaptionSet], column: str, baselines: Sequence[str]) -> tuple[str, ...]:
+    """Return the baseline of each item, from the column of the first system that has it."""
     for captions in sets.values():
         if column in captions.columns:
             for key, value in zip(captions.ids, captions.columns[column], strict=True):

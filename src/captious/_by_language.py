@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from captious._compare import by_system
+from captious._compare import group_by_system
 from captious._core.arguments import accept_positions
 from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, find_language, parse_language_code
 from captious._core.values import PlainState
-from captious._evaluate import Specs, evaluate, metric_specs
+from captious._evaluate import Specs, evaluate, check_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.join import format_first, set_language
@@ -21,12 +21,12 @@ from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime
 from captious.render import Column, Document, Result, Table, link
 from captious.runs import Report
-from captious.runs.report_sections import on_scale
+from captious.runs.report_sections import scale_cells
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LanguageReports(PlainState, Result):
-    """A report for each language. Values of two languages do not compare, so there is no value over all of them."""
+    """A report for each language. Values of two languages do not compare, so there is no overall value."""
 
     reports: Mapping[str, Report]
     """The report of each language, by its code."""
@@ -43,7 +43,7 @@ class LanguageReports(PlainState, Result):
         return f"<LanguageReports {sizes} items>"
 
     def document(self) -> Document:
-        """A row for each language."""
+        """Return the page: a row for each language."""
         reports = list(self.reports.values())
         labels = {key: report.label(key) for report in reports for key in report.measurements}
         columns: list[Column | str] = ["language", Column("items", decimals=0)]
@@ -55,7 +55,7 @@ class LanguageReports(PlainState, Result):
         for key, label in labels.items():
             columns.append(Column(label, key=key, percent=1, spread="half"))
             for row, report in zip(rows, reports, strict=True):
-                row.append(on_scale([report], key)[0] if key in report.measurements else None)
+                row.append(scale_cells([report], key)[0] if key in report.measurements else None)
         level = reports[0].resampling.level
         spread = f"± is half of the {100 * level:.4g}% interval. " if reports[0].intervals else ""
         note = f"{spread}Values of two languages, or of two tokenizers, do not compare."
@@ -65,18 +65,18 @@ class LanguageReports(PlainState, Result):
             f"{PurePath(reports[0].name).name}: {len(reports)} languages",
             f"{sum(report.size for report in reports):,} items",
             [Table("languages", "Languages", columns, rows, note)],
-            warnings=[*refusals, *by_system({name: report.warnings for name, report in named.items()})],
-            notes=by_system({name: report.notes for name, report in named.items()}),
-            signatures=by_system({name: report.signatures for name, report in named.items()}),
+            warnings=[*refusals, *group_by_system({name: report.warnings for name, report in named.items()})],
+            notes=group_by_system({name: report.notes for name, report in named.items()}),
+            signatures=group_by_system({name: report.signatures for name, report in named.items()}),
             data={"languages": {code: report.data() for code, report in self.reports.items()}},
         )
 
     def files(self, percent: bool = False) -> dict[str, str]:
-        """The files of a saved folder, whose page leads to those of the languages."""
+        """Return the files of a saved folder, whose page links to those of the languages."""
         return super(LanguageReports, replace(self, linked=True)).files(percent)
 
     def write_files(self, folder: Path) -> None:
-        """Write the run of each language, with its page, into a folder that is named by its code."""
+        """Write the run of each language, with its page, into a folder named by its code."""
         for code, report in self.reports.items():
             report.save(folder / code)
 
@@ -94,7 +94,7 @@ def evaluate_by_language(
     missing: Missing = "error",
     reading: Reading = Reading(),
 ) -> LanguageReports:
-    """Score captions in several languages, which a column ``language`` names, each language by itself.
+    """Score captions in several languages, named by a column ``language``, each language by itself.
 
     Each has its own tokenizer, document frequencies and report. A metric that does not know a language has no value in
     it, with a warning. The arguments are those of ``captious.evaluate``.
@@ -107,8 +107,8 @@ def evaluate_by_language(
     >>> {code: round(report["rouge_n"].corpus, 4) for code, report in reports.reports.items()}
     {'en': 0.5, 'zh': 0.8571}
     """
-    sets = by_language(read(captions, reading=reading_of(reading, references, images, missing)))
-    members = parse_all(metric_specs(metrics), sets.values())
+    sets = split_languages(read(captions, reading=reading_of(reading, references, images, missing)))
+    members = parse_all(check_specs(metrics), sets.values())
     reports, refused = dict[str, Report](), dict[str, list[str]]()
     for code, own in sets.items():
         fitting = list[Metric]()
@@ -127,8 +127,8 @@ def evaluate_by_language(
     return LanguageReports(reports, refused)
 
 
-def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
-    """The items of each language, in the order in which languages come.
+def split_languages(captions: CaptionSet) -> dict[str, CaptionSet]:
+    """Return the items of each language, in the order of first occurrence.
 
     A code may have a region, such as ``zh-CN``. An item without a code, or with an unknown one, is refused.
     """
@@ -157,7 +157,7 @@ def by_language(captions: CaptionSet) -> dict[str, CaptionSet]:
         ) from None
 
 
-def names_languages(captions: CaptionSet) -> bool:
-    """Whether a column names the languages of items, and one of them is not English; `by_language` refuses the rest."""
+def has_languages(captions: CaptionSet) -> bool:
+    """Return True if a column names languages of items other than English; `split_languages` checks the codes."""
     codes = set(map(parse_language_code, captions.columns.get(LANGUAGE_COLUMN, ())))
     return not captions.language and not codes.isdisjoint(LANGUAGES.keys() - {ENGLISH})

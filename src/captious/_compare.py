@@ -13,7 +13,7 @@ import numpy as np
 
 from captious._core.arguments import accept_positions
 from captious._core.values import PlainState
-from captious._evaluate import Scoring, Specs, evaluate_systems, metric_specs
+from captious._evaluate import Scoring, Specs, evaluate_systems, check_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import get_name
@@ -24,18 +24,33 @@ from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value, using
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table
 from captious.render.tables import csv_text, provenance, write_csv
-from captious.runs.folder import is_run, system_folders
-from captious.runs.pairing import by_item, on_items, on_shards, scored_once, shared_ids, shared_metrics, shared_shards
+from captious.runs.folder import is_run, name_system_folders
+from captious.runs.pairing import (
+    load_statistics,
+    restrict_to_items,
+    restrict_to_shards,
+    count_unpaired,
+    find_shared_ids,
+    find_shared_metrics,
+    find_shared_shards,
+)
 from captious.runs.report import ITEMS, SHARDS, Report, open_run
-from captious.runs.report_sections import FEW_SHARDS, explorer, lists_items, metric_link, on_scale, own_scale
-from captious.stats.bootstrap import too_narrow
+from captious.runs.report_sections import (
+    FEW_SHARDS,
+    make_explorer,
+    lists_items,
+    link_metric,
+    scale_cells,
+    get_own_scale,
+)
+from captious.stats.bootstrap import warn_few_units
 from captious.stats.ranks import Ranks, format_ranks, rank_note, shared_ranks
 from captious.stats.resampling import (
     Convention,
     Resamples,
     Statistic,
     holm,
-    id_order,
+    sort_ids,
     paired_bootstrap,
     paired_randomization,
     swap_masks,
@@ -43,13 +58,13 @@ from captious.stats.resampling import (
 
 Test = Literal["randomization", "bootstrap"]
 NAN = float("nan")
+# What frames and files call the paired tests.
 DIFFERENCES = "differences"
-"""What frames and files call the paired tests."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric between two systems: the difference, its interval, and whether it may be chance."""
+    """One metric of two systems: the difference, its interval, and its test."""
 
     metric: str
     baseline: str
@@ -106,6 +121,7 @@ class Comparison(PlainState, Result):
 
     @property
     def _items(self) -> int:
+        """The number of items."""
         return self._first.size
 
     @property
@@ -113,26 +129,29 @@ class Comparison(PlainState, Result):
         return not lists_items(self._first)
 
     def document(self) -> Document:
-        """Systems by metrics, every paired test, and the items to explore."""
-        tables = [self._systems(), *([self._ranks()] if self.ranks else [])]
-        tables += [self._tests()] if self.differences else []
+        """Return the page: systems by metrics, every paired test, and the items to explore."""
+        tables = [self._make_system_table(), *([self._make_rank_table()] if self.ranks else [])]
+        tables += [self._make_test_table()] if self.differences else []
         return Document(
             f"{len(self.reports)} systems, {self._items:,} items",
             f"{', '.join(self.reports)}; differences by {self.test}",
-            [*tables, *self._explorer()],
-            warnings=[*self.warnings, *by_system({name: report.warnings for name, report in self.reports.items()})],
-            notes=[
-                *([] if self._sharded else too_narrow(self._items, self._first.resampling)),
-                *by_system({name: report.notes for name, report in self.reports.items()}),
+            [*tables, *self._make_explorer()],
+            warnings=[
+                *self.warnings,
+                *group_by_system({name: report.warnings for name, report in self.reports.items()}),
             ],
-            signatures=by_system({name: report.signatures for name, report in self.reports.items()}),
+            notes=[
+                *([] if self._sharded else warn_few_units(self._items, self._first.resampling)),
+                *group_by_system({name: report.notes for name, report in self.reports.items()}),
+            ],
+            signatures=group_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
         )
 
-    def _explorer(self) -> Sequence[Section]:
-        return [] if self._sharded else [explorer(self.reports)]
+    def _make_explorer(self) -> Sequence[Section]:
+        return [] if self._sharded else [make_explorer(self.reports)]
 
-    def _systems(self) -> Table:
+    def _make_system_table(self) -> Table:
         reports, first = list(self.reports.values()), self._first
         baseline = next(iter(self.reports))
         differing = {(row.system, row.metric) for row in self.differences if row.better and row.baseline == baseline}
@@ -142,21 +161,21 @@ class Comparison(PlainState, Result):
             direction = measurement.metric.higher_is_better
             options: dict[str, Any] = {"key": key, "higher_is_better": direction, "percent": 1}
             columns.append(Column(first.label(key), **options, spread="half", bar=True))
-            for row, cell in zip(rows, on_scale(reports, key), strict=True):
+            for row, cell in zip(rows, scale_cells(reports, key), strict=True):
                 row.append(replace(cell, mark="†" if (row[0], key) in differing else ""))
         spread = f"± is half of the {100 * self.level:.4g}% interval. " if first.intervals else ""
         note = f"{spread}† differs from {baseline}: {self.test}, Holm-adjusted p < {1 - self.level:.4g}"
         return Table("systems", "Systems", columns, rows, note if self.differences else spread.strip(), turned=True)
 
-    def _ranks(self) -> Table:
+    def _make_rank_table(self) -> Table:
         columns: list[Column | str] = ["metric", *(Column(name, "text") for name in self.reports)]
         rows: list[list[Any]] = [
-            [metric_link(self._first, key), *(format_ranks(ranks[name]) for name in self.reports)]
+            [link_metric(self._first, key), *(format_ranks(ranks[name]) for name in self.reports)]
             for key, ranks in self.ranks.items()
         ]
         return Table("ranks", "Ranks", columns, rows, rank_note("systems", self.level, self.test))
 
-    def _tests(self) -> Table:
+    def _make_test_table(self) -> Table:
         level = self.level if self._first.intervals else None
         columns = (
             "metric",
@@ -167,17 +186,19 @@ class Comparison(PlainState, Result):
             "better",
         )
         reach = {
-            key: max((abs(end) for row in self.differences if row.metric == key for end in _ends(row)), default=0.0)
+            key: max(
+                (abs(end) for row in self.differences if row.metric == key for end in _list_ends(row)), default=0.0
+            )
             for key in self._first.measurements
         }
-        own = {key: own_scale(one.metric) for key, one in self._first.measurements.items()}
+        own = {key: get_own_scale(one.metric) for key, one in self._first.measurements.items()}
         rows = []
         for row in self.differences:
             cell = Cell(
                 row.difference, row.low, row.high, limits=(-reach[row.metric], reach[row.metric]), **own[row.metric]
             )
             better = Span(row.better, "strong") if row.better else Span("neither", "quiet")
-            metric, systems = metric_link(self._first, row.metric), f"{row.system} − {row.baseline}"
+            metric, systems = link_metric(self._first, row.metric), f"{row.system} − {row.baseline}"
             rows.append((metric, systems, cell, row.p, row.p_holm, Phrase((better,))))
         metrics = [row.metric for row in self.differences]
         several = len(set(metrics)) < len(metrics)
@@ -189,7 +210,7 @@ class Comparison(PlainState, Result):
         return Table(DIFFERENCES, "Differences", columns, rows, note, breaks=starts)
 
     def data(self) -> dict[str, Any]:
-        """The numbers of the systems, and the paired tests between them, as JSON holds them."""
+        """Return the numbers of the systems, and the paired tests between them, as JSON values."""
         return {
             "test": self.test,
             "warnings": list(self.warnings),
@@ -199,7 +220,7 @@ class Comparison(PlainState, Result):
         }
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
-        """The columns of a table; ``items`` has one row per system and item, with the columns of a report.
+        """Return the columns of a table; ``items`` has one row per system and item, with the columns of a report.
 
         ``differences`` has one row per test, with the system and the baseline in their own columns.
         """
@@ -217,13 +238,13 @@ class Comparison(PlainState, Result):
         }
 
     def files(self, percent: bool = False) -> dict[str, str]:
-        """What a saved result shows; the differences with the columns of a frame."""
+        """Return the files of a saved result; the differences have the columns of a data frame."""
         texts = super().files(percent)
         return texts | ({f"{DIFFERENCES}.csv": csv_text(self._columns(DIFFERENCES))} if self.differences else {})
 
     def write_files(self, folder: Path) -> None:
         """Write the run of each system into its own folder; for shards, write the values of every shard."""
-        for name, inner in system_folders(self.reports).items():
+        for name, inner in name_system_folders(self.reports).items():
             (folder / inner).mkdir()
             if self._sharded:
                 write_csv(self.reports[name]._columns(SHARDS), folder / inner / f"{SHARDS}.csv")
@@ -282,27 +303,29 @@ def compare(
     True
     """
     scoring = Scoring.of(resampling, runtime, progress, reading, references, images, missing, language)
-    systems = named_systems(systems)
-    specs = None if metrics is None else metric_specs(metrics)
+    systems = name_systems(systems)
+    specs = None if metrics is None else check_specs(metrics)
     if len(systems) < 2:
         raise InputError(f"{len(systems)} system given, expected at least two to compare")
     tests = PairedTest(resampling, test, permutations, every_pair, convention)
-    paired = paired_reports(systems, specs, scoring)
+    paired = pair_reports(systems, specs, scoring)
     reports = paired.reports
     if not paired.sharded:
-        differences = tests.differences(reports, paired.statistics, progress)
-        return Comparison(reports, tuple(differences), tests.name, _remarks(reports, differences), resampling.level)
-    differences = tests.differences(reports, paired.statistics, progress) if paired.units > 1 else []
-    remarks = [*paired.remarks, *_different_references(reports)]
+        differences = tests.compute_differences(reports, paired.statistics, progress)
+        return Comparison(
+            reports, tuple(differences), tests.name, _list_remarks(reports, differences), resampling.level
+        )
+    differences = tests.compute_differences(reports, paired.statistics, progress) if paired.units > 1 else []
+    remarks = [*paired.remarks, *_warn_of_references(reports)]
     for row in differences:
-        if alone := scored_once(reports[row.baseline], reports[row.system], row.metric):
+        if alone := count_unpaired(reports[row.baseline], reports[row.system], row.metric):
             remarks.append(f"{row.metric}: {alone:,} items have a value of only one of {row.baseline} and {row.system}")
     return Comparison(reports, tuple(differences), f"{tests.name} of shards", tuple(remarks), resampling.level)
 
 
 @dataclass(frozen=True)
 class PairedReports:
-    """Reports of systems on the same items or shards in the same order, ready for paired tests."""
+    """Reports of systems on the same items or shards in the same order, for paired tests."""
 
     reports: Mapping[str, Report]
     statistics: Callable[[str, str, str], StatisticPair]
@@ -314,28 +337,28 @@ class PairedReports:
     """What a reader of tests of shards should know."""
 
 
-def paired_reports(
+def pair_reports(
     systems: Mapping[str, Any],
     specs: Sequence[str | Metric] | None,
     scoring: Scoring,
     *,
     by_id: bool = False,
 ) -> PairedReports:
-    """Score captions, open runs, and bring all systems to the same items; metrics must have the same settings in all.
+    """Score captions, open runs, and align all systems to the same items; settings of metrics must agree.
 
     ``by_id`` puts the items into the order of their ids, so that the order of a file cannot move the last digit.
     """
     wanted = None if specs is None else list(map(str, parse_all(specs)))
-    stored = {name: report for name, one in systems.items() if (report := stored_report(one, wanted)) is not None}
+    stored = {name: report for name, one in systems.items() if (report := open_report(one, wanted)) is not None}
     if len(stored) == len(systems) and all(report.unit == "shard" for report in stored.values()):
-        return _paired_shards(stored, wanted, scoring.resampling, scoring.reading.missing)
-    stored = {name: by_item(report) for name, report in stored.items()}
+        return _pair_shards(stored, wanted, scoring.resampling, scoring.reading.missing)
+    stored = {name: load_statistics(report) for name, report in stored.items()}
     with using(scoring.runtime):
-        reports, items = _reports(systems, stored, specs, wanted, scoring, by_id)
-    return PairedReports(reports, partial(_statistics, reports), items)
+        reports, items = _align_reports(systems, stored, specs, wanted, scoring, by_id)
+    return PairedReports(reports, partial(_pair_systems, reports), items)
 
 
-def _reports(
+def _align_reports(
     systems: Mapping[str, Any],
     stored: Mapping[str, Report],
     specs: Sequence[str | Metric] | None,
@@ -343,33 +366,33 @@ def _reports(
     scoring: Scoring,
     by_id: bool,
 ) -> tuple[dict[str, Report], int]:
-    """The report of every system on the items that all share, and the number of these items.
+    """Return the report of every system on the items that all share, and the number of these items.
 
     A stored report is narrowed to them; captions are read and scored.
     """
     reading, resampling = scoring.reading, scoring.resampling
-    sets = read_all({name: system_captions(one) for name, one in systems.items() if name not in stored}, reading)
-    keys = shared_metrics(stored, wanted) if stored else []
-    ids = {name: _ids(stored[name]) if name in stored else sets[name].ids for name in systems}
-    order = shared_ids(ids, reading.missing)
-    order = [order[index] for index in id_order(order)] if by_id else order
-    sets = {name: _taken(captions, order) for name, captions in sets.items()}
+    sets = read_all({name: get_captions(one) for name, one in systems.items() if name not in stored}, reading)
+    keys = find_shared_metrics(stored, wanted) if stored else []
+    ids = {name: _get_ids(stored[name]) if name in stored else sets[name].ids for name in systems}
+    order = find_shared_ids(ids, reading.missing)
+    order = [order[index] for index in sort_ids(order)] if by_id else order
+    sets = {name: _take_items(captions, order) for name, captions in sets.items()}
     parsed = parse_all(keys or specs or DEFAULT, sets.values())
-    reports = {name: on_items(report, keys, order, resampling) for name, report in stored.items()}
+    reports = {name: restrict_to_items(report, keys, order, resampling) for name, report in stored.items()}
     reports |= evaluate_systems(sets, parsed, resampling, scoring.progress) if sets else {}
     reports = {name: reports[name] for name in systems}
     if stored:
-        shared_metrics(reports, keys)  # captions that were scored now have the settings of today
+        find_shared_metrics(reports, keys)  # captions that were scored now have the settings of today
     return reports, len(order)
 
 
-def _statistics(reports: Mapping[str, Report], baseline: str, system: str, key: str) -> StatisticPair:
-    """The statistics of a metric for two systems, on the items that both have a value for."""
-    return paired_statistics(reports[baseline].measurements[key], reports[system].measurements[key])
+def _pair_systems(reports: Mapping[str, Report], baseline: str, system: str, key: str) -> StatisticPair:
+    """Return the statistics of a metric for two systems, on the items for which both have a value."""
+    return pair_statistics(reports[baseline].measurements[key], reports[system].measurements[key])
 
 
-def stored_report(system: Any, wanted: Sequence[str] | None) -> Report | None:
-    """The report that a system is, or that the folder of its run holds; None for captions to be scored."""
+def open_report(system: Any, wanted: Sequence[str] | None) -> Report | None:
+    """Return the system if it is a report, or the report of its run folder; None for captions to be scored."""
     if isinstance(system, Report):
         # A report in memory has its captions at hand, for metrics that it was not asked for.
         lacks = wanted is not None and any(key not in system.measurements for key in wanted)
@@ -377,34 +400,34 @@ def stored_report(system: Any, wanted: Sequence[str] | None) -> Report | None:
     return open_run(system) if is_run(system) else None
 
 
-def system_captions(system: Any) -> Any:
-    """The captions of a system that may be a report."""
+def get_captions(system: Any) -> Any:
+    """Return the captions of a system that may be a report."""
     return system.captions if isinstance(system, Report) else system
 
 
-def _ids(report: Report) -> Sequence[str]:
-    """The ids of a report whose units are items."""
+def _get_ids(report: Report) -> Sequence[str]:
+    """Return the ids of a report whose units are items."""
     return next(iter(report)).ids if report.measurements else report.captions.ids
 
 
-def _taken(captions: CaptionSet, order: Sequence[str]) -> CaptionSet:
+def _take_items(captions: CaptionSet, order: Sequence[str]) -> CaptionSet:
     if captions.ids == tuple(order):
         return captions
     left_out = len(captions) - len(order)
     return replace(captions.take(captions.positions(order)), skipped=captions.skipped + left_out)
 
 
-def _paired_shards(
+def _pair_shards(
     reports: Mapping[str, Report],
     wanted: Sequence[str] | None,
     resampling: Resampling,
     missing: Missing,
 ) -> PairedReports:
-    """Runs of shards on the shards that all have: shards are resampled, and change sides."""
-    shards = shared_shards(reports, missing)
-    keys = shared_metrics(reports, wanted)
+    """Align runs of shards to the shards that all have: shards are resampled and swapped."""
+    shards = find_shared_shards(reports, missing)
+    keys = find_shared_metrics(reports, wanted)
     left_out = {name: len(report.parts) - len(shards) for name, report in reports.items()}
-    reports = {name: on_shards(report, keys, shards, resampling) for name, report in reports.items()}
+    reports = {name: restrict_to_shards(report, keys, shards, resampling) for name, report in reports.items()}
 
     def statistics(baseline: str, system: str, key: str) -> StatisticPair:
         ours, theirs = (reports[name].measurements[key] for name in (baseline, system))
@@ -425,12 +448,12 @@ def _paired_shards(
     return PairedReports(reports, statistics, units, True, tuple(remarks))
 
 
+# Numbers in the rows of the pairs that are tested at a time.
 TOGETHER = 1 << 24
-"""Numbers in the rows of the pairs that are tested at a time."""
 
 
 class StatisticPair(NamedTuple):
-    """One metric of two systems on what both have a value for."""
+    """One metric of two systems on the items for which both have a value."""
 
     baseline: Statistic
     system: Statistic
@@ -439,7 +462,7 @@ class StatisticPair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedTest:
-    """How systems are tested: items, or shards, are resampled or change sides."""
+    """Settings of a paired test: items or shards are resampled or swapped."""
 
     resampling: Resampling = Resampling()
     test: Test = "randomization"
@@ -463,40 +486,44 @@ class PairedTest:
         sacrebleu = ",sacrebleu" if self.convention == "sacrebleu" else ""
         return f"paired {self.test}({number},seed={self.resampling.seed}){sacrebleu}"
 
-    def differences(
+    def compute_differences(
         self,
         reports: Mapping[str, Any],
         paired: Callable[[str, str, str], StatisticPair],
         progress: Callable[[str], None] | None = None,
     ) -> list[Difference]:
-        """Every test of a metric that can be resampled, with Holm's correction; ``paired`` gives what is tested."""
+        """Test every metric that can be resampled, with Holm's correction; ``paired`` returns the statistics of two
+        systems.
+        """
         names = list(reports)
         pairs = list(combinations(names, 2)) if self.every_pair else [(names[0], other) for other in names[1:]]
         tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.additive]
         rows: dict[str, list[Difference]] = {key: [] for key in tested}
-        for together in self._batches(pairs, reports, tested):
+        for together in self._split_batches(pairs, reports, tested):
             if progress:
                 progress(" · ".join(f"{baseline} and {system}" for baseline, system in together))
             asked = [(key, baseline, system) for baseline, system in together for key in tested]
             shared = [paired(baseline, system, key) for key, baseline, system in asked]
-            for (key, baseline, system), one, (p, low, high) in zip(asked, shared, self._tested(shared), strict=True):
+            for (key, baseline, system), one, (p, low, high) in zip(
+                asked, shared, self._run_tests(shared), strict=True
+            ):
                 gap = one.system.value - one.baseline.value
                 row = Difference(key, baseline, system, gap, low, high, p, p_holm=p, items=one.items, better=None)
                 rows[key].append(row)
-        return [row for key in tested for row in _adjusted(rows[key], reports[names[0]], self.resampling.level)]
+        return [row for key in tested for row in _adjust(rows[key], reports[names[0]], self.resampling.level)]
 
     @staticmethod
-    def _batches(
+    def _split_batches(
         pairs: Sequence[tuple[str, str]], reports: Mapping[str, Any], tested: Sequence[str]
     ) -> Iterator[Sequence[tuple[str, str]]]:
-        """The pairs that are tested with the same draws at a time: so many that their rows fit into memory."""
+        """Yield groups of pairs that are tested with the same draws; the size of a group is limited by memory."""
         rows = [reports[pairs[0][0]].measurements[key].rows for key in tested] if pairs else []
         number = max(1, TOGETHER // max(1, sum(one.size for one in rows)))
         for first in range(0, len(pairs) if tested else 0, number):
             yield pairs[first : first + number]
 
-    def _tested(self, pairs: Sequence[StatisticPair]) -> list[tuple[float, float, float]]:
-        """p-value, and ends of the interval, of each pair; all share the draws."""
+    def _run_tests(self, pairs: Sequence[StatisticPair]) -> list[tuple[float, float, float]]:
+        """Return p-value and interval ends of each pair; all share the draws."""
         statistics = [(one.baseline, one.system) for one in pairs]
         units, resampling = len(statistics[0][0].rows), self.resampling
         bootstrapped = [(NAN, NAN, NAN)] * len(statistics)
@@ -509,8 +536,8 @@ class PairedTest:
         return [(p, low, high) for p, (_, low, high) in zip(p_values, bootstrapped, strict=True)]
 
 
-def named_systems(systems: Any) -> dict[str, Any]:
-    """Systems by name; those of a list are called by their files and sets, else by numbers."""
+def name_systems(systems: Any) -> dict[str, Any]:
+    """Return systems by name; those of a list get the names of their files and sets, or numbers."""
     if isinstance(systems, Mapping):
         return {str(name): one for name, one in systems.items()}
     if not isinstance(systems, (list, tuple)):
@@ -527,8 +554,8 @@ def named_systems(systems: Any) -> dict[str, Any]:
     return dict(zip(unique, sets, strict=True))
 
 
-def _adjusted(rows: Sequence[Difference], report: Report, level: float) -> list[Difference]:
-    """The tests of one metric with Holm's correction, and the winner where there is one."""
+def _adjust(rows: Sequence[Difference], report: Report, level: float) -> list[Difference]:
+    """Return the tests of one metric with Holm's correction, and the better system if there is one."""
     adjusted = []
     for row, p in zip(rows, holm([row.p for row in rows]), strict=True):
         higher = report.measurements[row.metric].metric.higher_is_better
@@ -537,12 +564,12 @@ def _adjusted(rows: Sequence[Difference], report: Report, level: float) -> list[
     return adjusted
 
 
-def _ends(row: Difference) -> list[float]:
+def _list_ends(row: Difference) -> list[float]:
     return [end for end in (row.difference, row.low, row.high) if end == end]
 
 
-def by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
-    """Each line once, with the names of the systems that have it where not all have."""
+def group_by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return each line once, prefixed by the names of its systems unless all systems have it."""
     systems: dict[str, list[str]] = {}
     for name, texts in lines.items():
         for text in texts:
@@ -550,13 +577,13 @@ def by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
     return [text if len(names) == len(lines) else f"{', '.join(names)}: {text}" for text, names in systems.items()]
 
 
-def paired_statistics(baseline: Measurement, system: Measurement) -> StatisticPair:
-    """One metric of two systems on the items that both have a row for, so that the test stays paired."""
-    ours, theirs = _shared(baseline, system)
+def pair_statistics(baseline: Measurement, system: Measurement) -> StatisticPair:
+    """Return one metric of two systems on the items for which both have a row, so that the test stays paired."""
+    ours, theirs = _mask_unshared(baseline, system)
     return StatisticPair(ours.statistic, theirs.statistic, len(ours.ids) - len(ours.reasons))
 
 
-def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
+def _mask_unshared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
     if not baseline.reasons and not system.reasons:
         return baseline, system
     without = np.isnan(np.asarray(baseline.rows)).any(axis=1) | np.isnan(np.asarray(system.rows)).any(axis=1)
@@ -568,9 +595,9 @@ def _shared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Me
     return ours, theirs
 
 
-def _remarks(reports: Mapping[str, Report], differences: Sequence[Difference]) -> tuple[str, ...]:
-    """What a reader of the tests should know."""
-    remarks = _different_references(reports)
+def _list_remarks(reports: Mapping[str, Report], differences: Sequence[Difference]) -> tuple[str, ...]:
+    """Return warnings on the tests."""
+    remarks = _warn_of_references(reports)
     items = next(iter(reports.values())).size
     remarks += [
         f"{row.metric}: {row.baseline} and {row.system} are tested on the {row.items} items both have"
@@ -580,13 +607,13 @@ def _remarks(reports: Mapping[str, Report], differences: Sequence[Difference]) -
     return tuple(dict.fromkeys(remarks))
 
 
-def _different_references(reports: Mapping[str, Report]) -> list[str]:
+def _warn_of_references(reports: Mapping[str, Report]) -> list[str]:
     fingerprints = {next(iter(report)).signature.fingerprint for report in reports.values()}
     different = "the systems are scored against different references: their values do not compare"
     return [different] if len(fingerprints) > 1 else []
 
 
-def align(systems: Mapping[str, CaptionSet], missing: Missing = "error") -> dict[str, CaptionSet]:
-    """The systems on the items all of them have, in the order of the first."""
-    order = shared_ids({name: captions.ids for name, captions in systems.items()}, missing)
-    return {name: _taken(captions, order) for name, captions in systems.items()}
+def align_systems(systems: Mapping[str, CaptionSet], missing: Missing = "error") -> dict[str, CaptionSet]:
+    """Return the systems on the items that all of them have, in the order of the first."""
+    order = find_shared_ids({name: captions.ids for name, captions in systems.items()}, missing)
+    return {name: _take_items(captions, order) for name, captions in systems.items()}

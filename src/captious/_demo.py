@@ -1,4 +1,4 @@
-"""``captious.demo``: captions, references, images and ratings that come with the package, to try everything on."""
+"""``captious.demo``: captions, references, images and ratings that are included in the package."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from captious.io.read import read
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Layout
 
+# The captioners of the demo, from the worst to the best by construction.
 CAPTIONERS = ("parrot", "sloppy", "solid", "expert")
-"""The captioners of the demo, from the worst to the best by construction."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Demo:
 
 
 def demo() -> Demo:
-    """The demo set of the package.
+    """Return the demo set of the package.
 
     >>> demo().systems["solid"]["1001"].candidate
     'Some cats in a room'

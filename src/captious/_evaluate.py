@@ -20,8 +20,8 @@ from captious.metrics.contract import Metric, refuse_undeclared
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, get_runtime, using
-from captious.runs.report import Report, intervals_of_systems, resampled_intervals
-from captious.runs.report_sections import reasons_line
+from captious.runs.report import Report, compute_system_intervals, compute_intervals
+from captious.runs.report_sections import format_reasons
 from captious.runs.source import MemoryItems, StoredItems
 
 Specs = str | Metric | Iterable[str | Metric]
@@ -30,7 +30,7 @@ NAMED = "; pass references by name, references=..."
 
 @dataclass(frozen=True)
 class Scoring:
-    """How systems are read and scored, as one value for the functions that pass it on."""
+    """Options of reading and scoring systems, passed on as one value."""
 
     reading: Reading
     resampling: Resampling
@@ -49,39 +49,39 @@ class Scoring:
         missing: Missing = "error",
         language: str | None = None,
     ) -> Scoring:
-        """The arguments of a public function once their types are right."""
-        checked, runtime = settings_of(resampling, runtime, progress)
+        """Check the types of the arguments of a public function and return them as one value."""
+        checked, runtime = check_settings(resampling, runtime, progress)
         return cls(reading_of(reading, references, images, missing, language), checked, runtime, progress)
 
 
-def _misleading(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
-    """What a person should know before trusting these numbers."""
+def _collect_warnings(captions: CaptionSet, measurements: Collection[Measurement]) -> list[str]:
+    """Return warnings that a reader needs before trusting the numbers, without duplicates."""
     warnings = [finding.message for finding in find_misleading(captions)]
     warnings += [warning for measurement in measurements for warning in measurement.warnings]
     labels: dict[str, list[str]] = {}
     for measurement in measurements:
         if measurement.reasons:
-            labels.setdefault(reasons_line(measurement), []).append(measurement.metric.label)
+            labels.setdefault(format_reasons(measurement), []).append(measurement.metric.label)
     warnings += [f"{', '.join(metrics)}: items without a value: {why}" for why, metrics in labels.items()]
     return list(dict.fromkeys(warnings))
 
 
-def metric_specs(specs: Any) -> list[str | Metric]:
-    """What names metrics; an argument that does not is refused, with the name of the one that was meant."""
-    entries = _metric_entries(specs)
+def check_specs(specs: Any) -> list[str | Metric]:
+    """Return metrics and written metrics as a list; raise InputError if one cannot be parsed."""
+    entries = _list_entries(specs)
     _parse_entries(entries)
     return entries
 
 
 def choose_metrics(specs: Any) -> list[str | Metric]:
-    """Parse what names metrics, once; ``all`` stays as it is, because the captions decide what it means."""
-    entries = _metric_entries(specs)
+    """Parse written metrics once; ``all`` is kept as text, because its meaning depends on the captions."""
+    entries = _list_entries(specs)
     parsed = _parse_entries(entries)
     texts = [part for entry in entries if isinstance(entry, str) for part in split_specs(entry)]
     return entries if any(text.lower() == ALL for text in texts) else list(parsed)
 
 
-def _metric_entries(specs: Any) -> list[str | Metric]:
+def _list_entries(specs: Any) -> list[str | Metric]:
     captions = isinstance(specs, (Mapping, CaptionSet, PathLike)) or hasattr(specs, "shape")
     if captions or not isinstance(specs, (str, Metric, Iterable)):
         hint = NAMED if captions else ""
@@ -97,7 +97,7 @@ def _metric_entries(specs: Any) -> list[str | Metric]:
 
 
 def _parse_entries(entries: Sequence[str | Metric]) -> list[Metric]:
-    """Parse written metrics; a caption or the name of a file among them is said to be one."""
+    """Parse written metrics; the error hints at ``references=`` if an entry looks like a caption or a file name."""
     metrics = [entry for entry in entries if isinstance(entry, Metric)]
     if metrics and len(metrics) == len(entries):
         for metric in metrics:
@@ -128,7 +128,7 @@ def evaluate(
     language: str | None = None,
     reading: Reading = Reading(),
 ) -> Report:
-    """Score captions with every metric asked for.
+    """Score captions with all metrics.
 
     Parameters
     ----------
@@ -162,10 +162,10 @@ def evaluate(
     >>> round(report["rouge"].items[1], 6)
     0.666667
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
+    resampling, runtime = check_settings(resampling, runtime, progress)
     specs = choose_metrics(metrics)
     captions = read(captions, reading=reading_of(reading, references, images, missing, language))
-    return _evaluated(captions, specs, resampling, runtime, progress)
+    return _make_report(captions, specs, resampling, runtime, progress)
 
 
 def evaluate_systems(
@@ -174,36 +174,36 @@ def evaluate_systems(
     resampling: Resampling,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Report]:
-    """A report of each of several systems that captioned the same items; all intervals come from the same draws."""
+    """Return a report for each of several systems that captioned the same items; all intervals use the same draws."""
     measurements = measure_systems(systems, metrics, progress)
     if progress and resampling.samples:
         progress("intervals")
-    intervals = intervals_of_systems(measurements, resampling)
+    intervals = compute_system_intervals(measurements, resampling)
     return {
-        name: Report(MemoryItems(captions), own, intervals[name], _misleading(captions, own.values()), resampling)
+        name: Report(MemoryItems(captions), own, intervals[name], _collect_warnings(captions, own.values()), resampling)
         for (name, captions), own in zip(systems.items(), measurements.values(), strict=True)
     }
 
 
-def _evaluated(
+def _make_report(
     captions: CaptionSet,
     specs: Sequence[str | Metric],
     resampling: Resampling,
     runtime: Runtime,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """The report with the intervals of everything that can be resampled."""
+    """Score the captions and return the report with all intervals."""
     with using(runtime):
-        measurements = measure_all(captions, _metrics_for(specs, captions), progress)
+        measurements = measure_all(captions, _resolve_metrics(specs, captions), progress)
     if progress and resampling.samples:
         progress("intervals")
-    warnings = _misleading(captions, measurements.values())
-    intervals = resampled_intervals(measurements, resampling)
+    warnings = _collect_warnings(captions, measurements.values())
+    intervals = compute_intervals(measurements, resampling)
     return Report(MemoryItems(captions), measurements, intervals, warnings, resampling)
 
 
-def _metrics_for(specs: Sequence[str | Metric], captions: CaptionSet) -> list[Metric]:
-    """Return the metrics of these captions; only ``all`` is still to be parsed."""
+def _resolve_metrics(specs: Sequence[str | Metric], captions: CaptionSet) -> list[Metric]:
+    """Return the metrics for these captions; only ``all`` is still to be parsed."""
     metrics = [one for one in specs if isinstance(one, Metric)]
     return metrics if len(metrics) == len(specs) else parse_all(specs, [captions])
 
@@ -217,7 +217,7 @@ def add_metrics(
     *,
     captions: CaptionSet | None = None,
 ) -> Report:
-    """The report with more metrics, which alone are computed; those that it has already are left as they are.
+    """Return the report with more metrics; only metrics that it does not have yet are computed.
 
     ``captions`` are those of the report, read again, where it comes from a run and metrics need their images.
 
@@ -225,41 +225,41 @@ def add_metrics(
     >>> list(add_metrics(report, "rouge,bleu(n=1)", Resampling(0)).measurements)
     ['rouge', 'bleu(n=1)']
     """
-    from captious.runs.pairing import by_item
+    from captious.runs.pairing import load_statistics
 
-    resampling, runtime = settings_of(resampling, runtime, progress)
-    report = by_item(report)
-    captions = report.captions if captions is None else in_language_of(captions, report)
+    resampling, runtime = check_settings(resampling, runtime, progress)
+    report = load_statistics(report)
+    captions = report.captions if captions is None else set_language(captions, report)
     known = next(iter(report)) if report.measurements else None
     if known is not None and known.ids != captions.ids:
         raise InputError(f"{captions.name}: has other ids than {report.name}, or in another order; score all again")
     if report.captions.candidates.values != captions.candidates.values:
         raise InputError(f"{captions.name}: has other captions than {report.name}; score all again")
-    chosen = _metrics_for(choose_metrics(metrics), captions)
+    chosen = _resolve_metrics(choose_metrics(metrics), captions)
     new = [one for one in chosen if str(one) not in report.measurements]
     with using(runtime):
         added = measure_all(captions, new, progress) if new else {}
     measurements = {**report.measurements, **added}
     if progress and resampling.samples:
         progress("intervals")
-    warnings = _misleading(captions, measurements.values())
-    intervals = resampled_intervals(measurements, resampling)
-    return Report(_with_metrics(report, captions, measurements), measurements, intervals, warnings, resampling)
+    warnings = _collect_warnings(captions, measurements.values())
+    intervals = compute_intervals(measurements, resampling)
+    return Report(_keep_parts(report, captions, measurements), measurements, intervals, warnings, resampling)
 
 
-def _with_metrics(report: Report, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> MemoryItems:
-    """Return the captions of a report as they are saved again: into the parts of its run, where it comes from one."""
+def _keep_parts(report: Report, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> MemoryItems:
+    """Return the captions as they are saved again: in the parts of the report's run, if it comes from one."""
     if isinstance(report.source, MemoryItems):
         return replace(report.source, captions=captions)
     assert isinstance(report.source, StoredItems)
     reading = report.source.run.marker.reading
     references = reading.get("store_references") is not False
     items = MemoryItems(captions, references, report.source.run.has_rows)
-    return items.with_metrics(report.source, measurements)
+    return items.extend_run(report.source, measurements)
 
 
-def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:
-    """The captions in the language of a report; another one that was named for them is refused."""
+def set_language(captions: CaptionSet, report: Report) -> CaptionSet:
+    """Return the captions in the language of a report; raise InputError if they have another one."""
     theirs = report.captions.language
     if captions.language not in ("", theirs):
         named = theirs or "no language"
@@ -267,8 +267,8 @@ def in_language_of(captions: CaptionSet, report: Report) -> CaptionSet:
     return replace(captions, language=theirs)
 
 
-def settings_of(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
-    """The settings of a run, once their types are right."""
+def check_settings(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
+    """Check the types of the settings of a run; return them with the runtime filled in."""
     if not isinstance(resampling, Resampling):
         raise InputError(f"resampling: {type(resampling).__name__}, expected one such as Resampling(samples=1000)")
     if not isinstance(runtime, (Runtime, NoneType)):

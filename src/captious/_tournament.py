@@ -1,4 +1,4 @@
-"""Comparisons of every two systems, by people or by a chat model: win rates, Elo points and tests, as shown."""
+"""Comparisons of every two systems, by people or by a chat model: win rates, Elo points and tests."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Phrase, Series, Span, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
-from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, elo_of, online_elo, rate_of
+from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, name_elo, update_elo_online, name_rate
 from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note, shared_ranks
 from captious.stats.resampling import holm
 
+# Strengths that do not depend on the order of comparisons, or points updated one by one, as in Chatbot Arena.
 Elo = Literal["bradley-terry", "online"]
-"""Strengths that do not depend on the order of comparisons, or points updated one by one, as in Chatbot Arena."""
 
 
-def online_estimates(
+def estimate_online_elo(
     first: Ints, second: Ints, score: Floats, systems: Sequence[str], resampling: Resampling
 ) -> dict[str, Estimate]:
-    """The Elo points of each system, updated comparison by comparison: the median of resamples, with an interval."""
-    points = online_elo(first, second, score, len(systems), resampling.samples, resampling.seed)
+    """Return the Elo points of each system, updated comparison by comparison: median over resamples, with interval."""
+    points = update_elo_online(first, second, score, len(systems), resampling.samples, resampling.seed)
     middle = np.median(points, axis=0)
     if not resampling.samples:
-        return {elo_of(name): Estimate(float(value)) for name, value in zip(systems, middle, strict=True)}
+        return {name_elo(name): Estimate(float(value)) for name, value in zip(systems, middle, strict=True)}
     return {
-        elo_of(name): Estimate.of(float(middle[index]), points[:, index], resampling.level)
+        name_elo(name): Estimate.of(float(middle[index]), points[:, index], resampling.level)
         for index, name in enumerate(systems)
     }
 
 
 @dataclass(frozen=True, eq=False)
 class Tournament:
-    """Who won how often, and what follows from it."""
+    """Wins and ties of every two systems, with ranks, tests and tables."""
 
     systems: tuple[str, ...]
     wins: Floats
@@ -60,7 +60,7 @@ class Tournament:
     @property
     def ranked(self) -> list[str]:
         """The systems, the strongest first."""
-        return sorted(self.systems, key=lambda name: -np.nan_to_num(self.estimates[elo_of(name)].value, nan=-np.inf))
+        return sorted(self.systems, key=lambda name: -np.nan_to_num(self.estimates[name_elo(name)].value, nan=-np.inf))
 
     @cached_property
     def tests(self) -> list[dict[str, Any]]:
@@ -80,8 +80,8 @@ class Tournament:
         """The ranks of the systems, the strongest first: two share one exactly if their test finds no difference."""
         return shared_ranks(self.ranked, [(one["first"], one["second"]) for one in self.tests if one["better"]])
 
-    def counts(self, name: str) -> tuple[int, int, int]:
-        """Wins, ties and losses of a system."""
+    def count_outcomes(self, name: str) -> tuple[int, int, int]:
+        """Return wins, ties and losses of a system."""
         index = self.systems.index(name)
         return int(self.wins[index].sum()), int(self.ties[index].sum()), int(self.wins[:, index].sum())
 
@@ -89,16 +89,16 @@ class Tournament:
     def _level(self) -> float | None:
         return self.resampling.level if self.resampling.samples else None
 
-    def table(self) -> Table:
-        """A row per system, the strongest first."""
+    def make_table(self) -> Table:
+        """Return a row per system, the strongest first."""
         columns: list[Column | str] = [Column("rank", "text"), "system"]
         columns += [Column("Elo", decimals=0, level=self._level, bold=True)]
         columns += [Column("win rate", decimals=1, scale=100, unit="%", spread="half", higher_is_better=True, bar=True)]
         columns += [Column("wins"), Column("ties"), Column("losses"), Column("win − loss", signed=True)]
         rows: list[Sequence[Value]] = []
         for name in self.ranked:
-            won, tied, lost = self.counts(name)
-            points, rate = self.estimates[elo_of(name)], self.estimates[rate_of(name)]
+            won, tied, lost = self.count_outcomes(name)
+            points, rate = self.estimates[name_elo(name)], self.estimates[name_rate(name)]
             numbers = (Cell.of(points), Cell.of(rate), won, tied, lost, won - lost)
             rows.append((format_ranks(self.ranks[name]), name, *numbers))
         half = f" ± is half of the {100 * self.resampling.level:.4g}% interval." if self.resampling.samples else ""
@@ -118,15 +118,15 @@ class Tournament:
         note = f"{note} {ranks[0].upper()}{ranks[1:]}."
         return Table("systems", "Systems", columns, rows, note, rank_breaks([*self.ranks.values()]))
 
-    def chart(self) -> Chart:
-        """The Elo points with their intervals."""
-        points = [self.estimates[elo_of(name)] for name in self.ranked]
+    def draw_chart(self) -> Chart:
+        """Return a chart of the Elo points with their intervals."""
+        points = [self.estimates[name_elo(name)] for name in self.ranked]
         ends = [[one.low for one in points], [one.high for one in points]] if self.resampling.samples else [(), ()]
         series = Series("Elo", self.ranked, [one.value for one in points], *ends)
         return Chart("intervals", [series], "Elo", reference=ELO_CENTER, reference_name="mean", decimals=0)
 
-    def pairs(self) -> Table:
-        """A row per pair of systems."""
+    def make_pair_table(self) -> Table:
+        """Return a row per pair of systems."""
         rate = Column("win rate", decimals=1, scale=100, unit="%", level=self._level, bold=True, bar=True)
         columns: list[Column | str] = ["first", "second", rate, Column("wins"), Column("ties"), Column("losses")]
         columns += [Column("p (Holm)", "p", key="p_holm"), "better"]
@@ -135,7 +135,7 @@ class Tournament:
             if not one["wins"] + one["ties"] + one["losses"]:
                 continue  # the two never met
             better = Span(one["better"], "strong") if one["better"] else Span("neither", "quiet")
-            cell = replace(Cell.of(self.estimates[rate_of(one["first"], one["second"])]), limits=(0.0, 1.0))
+            cell = replace(Cell.of(self.estimates[name_rate(one["first"], one["second"])]), limits=(0.0, 1.0))
             numbers = one["wins"], one["ties"], one["losses"], one["p_holm"]
             rows.append((one["first"], one["second"], cell, *numbers, Phrase((better,))))
         note = (
@@ -145,7 +145,7 @@ class Tournament:
         return Table("pairs", "Pairs", columns, rows, note)
 
     def data(self) -> dict[str, Any]:
-        """Systems and pairs as JSON holds them."""
+        """Return systems and pairs as JSON values."""
 
         def interval(name: str) -> dict[str, float]:
             one = self.estimates[name]
@@ -153,8 +153,8 @@ class Tournament:
 
         systems = {}
         for name in self.systems:
-            won, tied, lost = self.counts(name)
-            strengths = {"elo": interval(elo_of(name)), "win_rate": interval(rate_of(name))}
+            won, tied, lost = self.count_outcomes(name)
+            strengths = {"elo": interval(name_elo(name)), "win_rate": interval(name_rate(name))}
             systems[name] = {"ranks": self.ranks[name], **strengths, "wins": won, "ties": tied, "losses": lost}
-        pairs = [{**one, "win_rate": interval(rate_of(one["first"], one["second"]))} for one in self.tests]
+        pairs = [{**one, "win_rate": interval(name_rate(one["first"], one["second"]))} for one in self.tests]
         return {"systems": systems, "pairs": pairs}

@@ -90,7 +90,7 @@ class Scorer:
         later: Collection[Need] = (),
     ) -> None:
         self._runtime = runtime
-        self._items = set_language(_items(references, images), language)
+        self._items = set_language(_make_items(references, images), language)
         self.metrics = parse_all(metrics, [self._items])
         for metric in self.metrics:
             _refuse_unfit(metric, self._items, later)
@@ -106,14 +106,14 @@ class Scorer:
         self._items = replace(self._items)
 
     def with_items(self, items: CaptionSet) -> Scorer:
-        """A scorer of other items with the same metrics, models and document frequencies."""
+        """Return a scorer of other items with the same metrics, models and document frequencies."""
         other = copy(self)
         other._items = items
         other._read_references()
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but models and what else is the same for every set, which `_state` loads again."""
+        """Return everything but models and other shared states, which `_get_state` loads again."""
         kept = {metric: state for metric, state in self._states.items() if not isinstance(state, Shared)}
         return {**vars(self), "_states": kept}
 
@@ -122,50 +122,51 @@ class Scorer:
         vars(other).update(vars(self))
         return other
 
-    def _state(self, metric: Metric) -> Any:
-        """What the metric prepared; in a process that unpickled the scorer, prepared when first needed."""
+    def _get_state(self, metric: Metric) -> Any:
+        """Return the prepared state of a metric; in a process that unpickled the scorer, it is prepared on first use."""
         if metric not in self._states:
             self._states[metric] = metric.prepared(self._items)
         return self._states[metric]
 
     def __call__(self, ids: Sequence[Any], captions: Sequence[str] | Sequence[Sequence[str]]) -> ByMetric[Floats]:
-        """The value of each caption by each metric.
+        """Return the value of each caption by each metric.
 
         ``captions`` has one caption for each id, and an id may occur several times; or it has a list of captions for
         each id, all of the same length. The arrays have the shape of ``captions``. NaN marks a caption without a value,
         such as an empty one under a model that cannot read it.
         """
-        positions, texts, shape = self._batch(ids, captions)
-        scores = self._scored(positions, texts, self.metrics)
+        positions, texts, shape = self._parse_batch(ids, captions)
+        scores = self._score(positions, texts, self.metrics)
         return ByMetric({metric: one.values.reshape(shape) for metric, one in scores.items()})
 
-    def explained(
+    def explain_values(
         self, ids: Sequence[Any], captions: Sequence[str], metrics: Sequence[Metric] | None = None
     ) -> ByMetric[CaptionValues]:
-        """The same for one caption of each id, with the reason of each caption without a value; by some metrics only.
+        """Return the values for one caption of each id, with the reason of each missing value; optionally by some
+        metrics.
 
         >>> scorer = Scorer("div_n(n=3, strict=yes)", references={"7": ["a dog runs"]})
-        >>> scorer.explained(["7", "7"], ["the dog runs", "a dog"])["div_n"].reasons
+        >>> scorer.explain_values(["7", "7"], ["the dog runs", "a dog"])["div_n"].reasons
         {1: 'fewer than 3 tokens'}
         """
-        positions, texts, _ = self._batch(ids, captions)
-        return self.explained_at(positions, texts, self.metrics if metrics is None else metrics)
+        positions, texts, _ = self._parse_batch(ids, captions)
+        return self.explain_values_at(positions, texts, self.metrics if metrics is None else metrics)
 
-    def explained_at(
+    def explain_values_at(
         self, positions: Ints, captions: Sequence[str], metrics: Sequence[Metric]
     ) -> ByMetric[CaptionValues]:
-        """The same for items by their indices, as `positions` gives them; nothing is checked again."""
-        return ByMetric(self._scored(positions, captions, metrics))
+        """Return the same for items by their indices, as `positions` returns them; nothing is checked again."""
+        return ByMetric(self._score(positions, captions, metrics))
 
     def positions(self, ids: Sequence[str]) -> Ints:
-        """The index of each id among its items; -1 for an id that it does not have."""
+        """Return the index of each id among the items; -1 for an unknown id."""
         return self._items.find_positions(ids)
 
-    def measured(
+    def measure_captions(
         self, ids: Sequence[Any], captions: Sequence[str], names: Sequence[str], columns: Mapping[str, Sequence[Any]]
     ) -> tuple[CaptionSet, dict[str, Measurement]]:
-        """The captions as a separate set, one item each, and the measurement of each metric."""
-        positions, texts, _ = self._batch(ids, captions)
+        """Return the captions as a separate set, one item each, and the measurement of each metric."""
+        positions, texts, _ = self._parse_batch(ids, captions)
         items = [self._items.item(index) for index in positions.tolist()]
         fields = {name: [values[index] for index in positions.tolist()] for name, values in self._items.columns.items()}
         batch = CaptionSet(
@@ -178,20 +179,20 @@ class Scorer:
         )
         batch.keep("item ids", tuple(item.id for item in items))
         with using(self._runtime or get_runtime()):
-            states = {metric: self._state(metric) for metric in self.metrics}
+            states = {metric: self._get_state(metric) for metric in self.metrics}
             return batch, {str(one): one.measurement(batch, of, one.score(batch, of)) for one, of in states.items()}
 
-    def _scored(self, positions: Ints, texts: Sequence[str], metrics: Sequence[Metric]) -> dict[Metric, CaptionValues]:
-        """Values and reasons in the order of the texts."""
+    def _score(self, positions: Ints, texts: Sequence[str], metrics: Sequence[Metric]) -> dict[Metric, CaptionValues]:
+        """Return values and reasons in the order of the texts."""
         if not texts:
             return {metric: CaptionValues(np.empty(0), {}) for metric in metrics}
         # The captions of an item stand together, so that its references are looked at once.
         order = np.argsort(positions, kind="stable")
-        batch = self._captions(positions[order], [texts[index] for index in order.tolist()])
+        batch = self._make_captions(positions[order], [texts[index] for index in order.tolist()])
         scores = {}
         with using(self._runtime or get_runtime()):
             for metric in metrics:
-                sorted_values, reasons = _candidate_values(metric, batch, self._state(metric))
+                sorted_values, reasons = _score_candidates(metric, batch, self._get_state(metric))
                 values = np.empty(len(texts))
                 values[order] = sorted_values
                 scores[metric] = CaptionValues(values, {int(order[index]): why for index, why in reasons.items()})
@@ -203,14 +204,14 @@ class Scorer:
         return self._items.ids
 
     def take(self, ids: Sequence[Any]) -> CaptionSet:
-        """Some of its items, without captions."""
-        return self._items.take(self._items.positions(map(_id, ids)))
+        """Return some of the items, without captions."""
+        return self._items.take(self._items.positions(map(_format_id, ids)))
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __contains__(self, key: object) -> bool:
-        return _id(key) in self._items
+        return _format_id(key) in self._items
 
     def __repr__(self) -> str:
         metrics = ", ".join(map(str, self.metrics))
@@ -218,16 +219,16 @@ class Scorer:
 
     @property
     def signatures(self) -> dict[str, str]:
-        """What moves the values of each metric, with the items and references of the scorer."""
+        """The signature of each metric, with the items and references of the scorer."""
         with using(self._runtime or get_runtime()):
-            states = {metric: self._state(metric) for metric in self.metrics}
+            states = {metric: self._get_state(metric) for metric in self.metrics}
             return {str(one): str(Signature.of(one, self._items, state, 0, {})) for one, state in states.items()}
 
-    def _batch(self, ids: Sequence[Any], captions: Sequence[Any]) -> tuple[Ints, list[str], tuple[int, ...]]:
-        """The item of each caption, the captions, and the shape of the result."""
-        keys = _listed(ids, "ids")
-        keys = keys if {str}.issuperset(map(type, keys)) else list(map(_id, keys))
-        captions = _listed(captions, "captions")
+    def _parse_batch(self, ids: Sequence[Any], captions: Sequence[Any]) -> tuple[Ints, list[str], tuple[int, ...]]:
+        """Return the index of the item of each caption, the captions, and the shape of the result."""
+        keys = _convert_to_list(ids, "ids")
+        keys = keys if {str}.issuperset(map(type, keys)) else list(map(_format_id, keys))
+        captions = _convert_to_list(captions, "captions")
         if len(keys) != len(captions):
             raise InputError(
                 f"{len(captions)} captions for {len(keys)} ids, expected one caption, or one list of captions, per id"
@@ -243,7 +244,9 @@ class Scorer:
         if captions and not isinstance(captions[0], str):
             rows = captions
             if not {list, tuple}.issuperset(map(type, captions)):
-                rows = [_listed(row, f"captions of id {key!r}") for key, row in zip(keys, captions, strict=True)]
+                rows = [
+                    _convert_to_list(row, f"captions of id {key!r}") for key, row in zip(keys, captions, strict=True)
+                ]
             sizes = sorted(set(map(len, rows)))
             if len(sizes) > 1:
                 raise InputError(
@@ -259,8 +262,8 @@ class Scorer:
                     raise InputError(f"id {key!r}: a caption is of type {type(text).__name__}, expected a string")
         return positions, captions, shape
 
-    def _captions(self, positions: Ints, texts: Sequence[str]) -> CaptionSet:
-        """The batch as a set, of positions that ascend; the references are not tokenized again."""
+    def _make_captions(self, positions: Ints, texts: Sequence[str]) -> CaptionSet:
+        """Return the batch as a set, from ascending positions; the references are not tokenized again."""
         starts = mark_changes(positions).nonzero()[0]
         items = positions.take(starts)
         candidates = Ragged(tuple(texts), np.append(starts, len(texts)))
@@ -279,13 +282,13 @@ class Scorer:
 
 
 def warn_of_language(metrics: Sequence[Metric], captions: CaptionSet) -> None:
-    """Warn in Python's way of captions in a language that metrics do not know, where no report says it."""
+    """Emit a Python warning for captions in a language that metrics do not support, if there is no report to show it."""
     for line in dict.fromkeys(line for metric in metrics for line in metric.text_warnings(captions)):
         warnings.warn(f"captious: {line}", RuntimeWarning, stacklevel=3)
 
 
-def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> tuple[Floats, Mapping[int, str]]:
-    """The value of each candidate as if it were the only one of its item, and why it has none where it is NaN."""
+def _score_candidates(metric: Metric, captions: CaptionSet, state: Any) -> tuple[Floats, Mapping[int, str]]:
+    """Return the value of each candidate as if it were the only one of its item, and the reason of each NaN."""
     if isinstance(metric, CandidateMetric):
         values = metric.aggregate(np.asarray(metric.score_candidates(captions, state).rows))
         reasons = {}
@@ -305,8 +308,8 @@ def _candidate_values(metric: Metric, captions: CaptionSet, state: Any) -> tuple
     return values, reasons
 
 
-def _items(references: Any, images: Any) -> CaptionSet:
-    """Items without captions, by the ids of the references, or of the images where there are none."""
+def _make_items(references: Any, images: Any) -> CaptionSet:
+    """Return items without captions, by the ids of the references, or of the images if there are no references."""
     if references is None:
         if isinstance(images, (str, os.PathLike)):
             images = index_images(Path(images))
@@ -314,7 +317,7 @@ def _items(references: Any, images: Any) -> CaptionSet:
             raise InputError(
                 "no references, expected them by id; or images for metrics that need no more, by id or a folder"
             )
-        keys = [_id(key) for key in images]
+        keys = [_format_id(key) for key in images]
         nothing = Ragged.of([()] * len(keys))
         return CaptionSet(tuple(keys), nothing, nothing, {"image": tuple(images.values())}, name="images")
     if isinstance(references, CaptionSet):
@@ -336,7 +339,7 @@ def _items(references: Any, images: Any) -> CaptionSet:
 
 
 def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) -> None:
-    """Refuse a metric that cannot score one caption, or whose inputs are missing for every item."""
+    """Raise InputError for a metric that cannot score one caption, or whose inputs are missing for every item."""
     if "several candidates" in metric.needs:
         raise InputError(f"{metric} compares several captions of an item, expected metrics that score a caption alone")
     if "references" in metric.needs and "references" not in later and not items.references.values:
@@ -348,17 +351,17 @@ def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) ->
 
 
 def has_column(items: CaptionSet, name: str) -> bool:
-    """Whether a column has a value for at least one item."""
+    """Return True if a column has a value for at least one item."""
     return any(value is not None for value in items.columns.get(name, ()))
 
 
-def _listed(values: Any, what: str) -> list[Any]:
-    """A list of what may be an array or a tensor."""
+def _convert_to_list(values: Any, what: str) -> list[Any]:
+    """Return a list from a sequence, an array or a tensor."""
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise InputError(f"{what} are {values!r}, expected a list")
     return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
-def _id(key: Any) -> str:
-    """An id as a string; of a tensor or an array of one element, that element."""
+def _format_id(key: Any) -> str:
+    """Return an id as a string; a tensor or array of one element is unwrapped."""
     return str(key.item() if hasattr(key, "item") else key)

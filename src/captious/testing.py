@@ -46,14 +46,14 @@ from captious.text.states import State
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 M = TypeVar("M", Measurement, State)
+# Sums over items in another order may differ by so much.
 ROUNDING = 1e-9
-"""Sums over items in another order may differ by so much."""
+# Values of a model on another batch may differ by so much.
 MODELS = 1e-6
-"""Values of a model on another batch may differ by so much."""
 
 
 class ContractError(AssertionError):
-    """A metric, tokenizer or encoder does not keep its contract. Each line says one thing that is wrong."""
+    """Raised if a metric, tokenizer or encoder violates its contract. Each line names one fault."""
 
     def __init__(self, name: str, faults: Sequence[str], kind: str = "a metric") -> None:
         super().__init__("\n".join([f"{name} does not keep the contract of {kind}:", *(f"- {one}" for one in faults)]))
@@ -61,7 +61,7 @@ class ContractError(AssertionError):
 
 
 def check_metric(metric: str | Metric | type[Metric], captions: Any = None, *, tolerance: float | None = None) -> None:
-    """Check a metric on some captions, and raise a `ContractError` with a line for everything that is wrong.
+    """Check a metric on some captions; raise a `ContractError` with a line for every fault.
 
     Parameters
     ----------
@@ -83,26 +83,26 @@ def check_metric(metric: str | Metric | type[Metric], captions: Any = None, *, t
         name = str(metric)
         exact = MODELS if {"model", "judge"} & set(metric.needs) else ROUNDING
         trial = Trial(
-            metric, sample() if captions is None else read(captions), exact if tolerance is None else tolerance
+            metric, make_sample() if captions is None else read(captions), exact if tolerance is None else tolerance
         )
         if len(trial.captions) < LEAST:
             raise InputError(f"{len(trial.captions)} captions, expected at least {LEAST} items to check a metric with")
     except (InputError, TypeError) as error:
         raise ContractError(name, [format_one_line(error)]) from error
     for names in (FIRST, [promise for promise in CHECKS if promise not in FIRST]):
-        if faults := [fault for promise in names for fault in _faults(promise, trial)]:
+        if faults := [fault for promise in names for fault in _find_faults(promise, trial)]:
             raise ContractError(name, faults)
 
 
+# Characters of an error of the metric that are shown.
 LONGEST = 400
-"""Characters of an error of the metric that are shown."""
+# Items that a check needs, which it reads in three parts.
 LEAST = 6
-"""Items that a check needs, which it reads in three parts."""
 WORDS = ("a", "the", "red", "green", "dog", "cat", "ball", "on", "runs", "sits", "two", "day")
 
 
-def sample() -> CaptionSet:
-    """Twelve items of three candidates and two references, and items that lack something."""
+def make_sample() -> CaptionSet:
+    """Return twelve items of three candidates and two references, and items with missing inputs."""
     generator = np.random.default_rng(1)
 
     def texts(number: int) -> list[str]:
@@ -118,7 +118,7 @@ def sample() -> CaptionSet:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A metric, the captions that it is checked on, and how exact parts must be."""
+    """A metric, the captions that it is checked on, and the tolerance for values of parts."""
 
     metric: Metric
     captions: CaptionSet
@@ -147,14 +147,14 @@ class Trial:
         first = min(size // 2, 5)
         return [self.captions.take(part) for part in (range(first), [first], range(first + 1, size))]
 
-    def differing(self, other: Measurement, tolerance: float) -> Iterator[str]:
-        """Each way in which another measurement of the same items differs, in words."""
+    def describe_differences(self, other: Measurement, tolerance: float) -> Iterator[str]:
+        """Yield each difference of another measurement of the same items, in words."""
         values, others = self.measured.items, other.items
-        keys = [key for key, value in values.items() if not _same(value, others.get(key, math.inf), tolerance)]
+        keys = [key for key, value in values.items() if not _is_close(value, others.get(key, math.inf), tolerance)]
         if keys:
             more = f", and {len(keys) - 1} more items differ" if len(keys) > 1 else ""
             yield f"item {keys[0]!r} has {others.get(keys[0])!r} instead of {values[keys[0]]!r}{more}"
-        if not _same(self.measured.corpus, other.corpus, max(tolerance, ROUNDING)):
+        if not _is_close(self.measured.corpus, other.corpus, max(tolerance, ROUNDING)):
             yield f"the corpus value is {other.corpus!r} instead of {self.measured.corpus!r}"
         if not keys and dict(self.measured.reasons) != dict(other.reasons):
             yield f"the reasons for missing values are {dict(other.reasons)} instead of {dict(self.measured.reasons)}"
@@ -165,16 +165,16 @@ class Trial:
 Check = Callable[[Trial], Iterator[str]]
 
 
-def _same(one: float, other: float, tolerance: float) -> bool:
+def _is_close(one: float, other: float, tolerance: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other)) or abs(one - other) <= tolerance
 
 
-def _merged(parts: Sequence[M]) -> M:
+def _merge_all(parts: Sequence[M]) -> M:
     return reduce(lambda one, other: one.merge(other), parts)
 
 
-def _faults(promise: str, trial: Trial) -> list[str]:
-    """The faults that a check finds; an error on the way is one too."""
+def _find_faults(promise: str, trial: Trial) -> list[str]:
+    """Return the faults that a check finds; an exception is one too."""
     try:
         return list(CHECKS[promise](trial))
     except InputError as error:
@@ -183,12 +183,12 @@ def _faults(promise: str, trial: Trial) -> list[str]:
         return [f"it fails where {promise}: {type(error).__name__}: {format_one_line(error, LONGEST)}"]
 
 
-def _declarations(trial: Trial) -> Iterator[str]:
-    """What a metric says of itself."""
+def _check_declarations(trial: Trial) -> Iterator[str]:
+    """Check the class attributes of a metric."""
     metric, kind = trial.metric, type(trial.metric)
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", str(getattr(metric, "name", ""))):
         yield f"name is {getattr(metric, 'name', None)!r}, expected lower-case letters, digits, _ and -"
-    yield from _undeclared_parameters(kind)
+    yield from _find_undeclared(kind)
     if not (kind.__doc__ or "").strip() or str(kind.__doc__).startswith(f"{kind.__name__}("):
         yield f"{kind.__name__} has no docstring, which captious metrics {metric.name} prints"
     if not isinstance(metric.label, str) or not metric.label.strip():
@@ -206,8 +206,8 @@ def _declarations(trial: Trial) -> Iterator[str]:
     refuse_undeclared(metric)
 
 
-def _undeclared_parameters(kind: type) -> Iterator[str]:
-    """Annotations that look like parameters, of a class that is not decorated as a dataclass."""
+def _find_undeclared(kind: type) -> Iterator[str]:
+    """Yield annotations that look like parameters, of a class that is not decorated as a dataclass."""
     declared = {field.name for field in fields(kind)}
     for name, hint in vars(kind).get("__annotations__", {}).items():
         if name not in declared and not str(hint).startswith(("ClassVar", "typing.ClassVar")):
@@ -219,8 +219,8 @@ def _is_range(range: Any) -> bool:
     return numbers and range[0] < range[1]
 
 
-def _measures(trial: Trial) -> Iterator[str]:
-    """The metric can score the captions at all."""
+def _check_measurement(trial: Trial) -> Iterator[str]:
+    """Check that the metric can score the captions, and names its models in the signature."""
     trial.metric.refuse_unfit(trial.captions)
     trial.metric.refuse_empty(trial.measured, trial.captions.name)
     settings = trial.measured.signature.settings
@@ -236,8 +236,8 @@ def _measures(trial: Trial) -> Iterator[str]:
             )
 
 
-def _written_form(trial: Trial) -> Iterator[str]:
-    """The metric prints as it is written, and is read back."""
+def _check_written_form(trial: Trial) -> Iterator[str]:
+    """Check that the written form of the metric is parsed back."""
     metric, written = trial.metric, str(trial.metric)
     try:
         again = parse(written)
@@ -250,21 +250,21 @@ def _written_form(trial: Trial) -> Iterator[str]:
         yield f"its written form {written} stands for other metrics in a list: {', '.join(map(str, several))}"
 
 
-def _pickles(trial: Trial) -> Iterator[str]:
-    """The metric travels to the processes that score shards."""
+def _check_pickle(trial: Trial) -> Iterator[str]:
+    """Check that the metric can be pickled to the processes that score shards."""
     again = pickle.loads(pickle.dumps(trial.metric))
     if again != trial.metric:
         yield f"pickled and read back it is another metric: {again!r} instead of {trial.metric!r}"
 
 
-def _repeats(trial: Trial) -> Iterator[str]:
-    """The same captions have the same values again."""
-    for difference in trial.differing(trial.metric.measure(replace(trial.captions)), trial.tolerance):
+def _check_repetition(trial: Trial) -> Iterator[str]:
+    """Check that the same captions get the same values again."""
+    for difference in trial.describe_differences(trial.metric.measure(replace(trial.captions)), trial.tolerance):
         yield f"scored a second time, {difference}"
 
 
-def _reasons(trial: Trial) -> Iterator[str]:
-    """An item has a value or a reason, never both and never neither."""
+def _check_reasons(trial: Trial) -> Iterator[str]:
+    """Check that an item has a value or a reason, never both and never neither."""
     measured = trial.measured
     for key, value in measured.items.items():
         if math.isnan(value) and not str(measured.reasons.get(key, "")).strip():
@@ -275,8 +275,8 @@ def _reasons(trial: Trial) -> Iterator[str]:
         yield "the corpus value is NaN though items have values"
 
 
-def _range(trial: Trial) -> Iterator[str]:
-    """Values are within the declared range."""
+def _check_range(trial: Trial) -> Iterator[str]:
+    """Check that values are within the declared range."""
     low, high = trial.metric.range
     values = {f"item {key!r} has": value for key, value in trial.measured.items.items()}
     for what, value in {**values, "the corpus value is": trial.measured.corpus}.items():
@@ -285,28 +285,28 @@ def _range(trial: Trial) -> Iterator[str]:
             return
 
 
-def _order(trial: Trial) -> Iterator[str]:
-    """The order of items does not matter."""
+def _check_order(trial: Trial) -> Iterator[str]:
+    """Check that the order of items does not matter."""
     order = np.random.default_rng(0).permutation(len(trial.captions)).tolist()
-    for difference in trial.differing(trial.metric.measure(trial.captions.take(order)), MODELS):
+    for difference in trial.describe_differences(trial.metric.measure(trial.captions.take(order)), MODELS):
         yield f"with the items in another order, {difference}"
 
 
-def _rows(trial: Trial) -> Iterator[str]:
-    """The corpus value and its intervals come from sums of rows."""
+def _check_rows(trial: Trial) -> Iterator[str]:
+    """Check that the corpus value and its intervals come from sums of rows."""
     measured = trial.measured
     if measured.additive:
         rows = measured.statistic.rows
         (again,) = measured.statistic.aggregate(np.ones((1, len(rows))) @ rows).tolist()
-        if not _same(again, measured.corpus, ROUNDING):
+        if not _is_close(again, measured.corpus, ROUNDING):
             yield f"aggregate gives {again!r} for the summed rows of all items, and {measured.corpus!r} the first time"
         shape = np.shape(trial.metric.aggregate(rows))
         if shape != (len(rows),):
             yield f"aggregate gives an array of the shape {shape} for {len(rows)} rows, expected one value per row"
 
 
-def _parts_merge(trial: Trial) -> Iterator[str]:
-    """Parts that are prepared, merged and scored in memory equal the whole."""
+def _check_merged_parts(trial: Trial) -> Iterator[str]:
+    """Check that parts that are prepared, merged and scored in memory equal the whole."""
     metric = trial.metric
     states = [metric.prepared(part) for part in trial.parts]
     if isinstance(states[0], State):
@@ -314,13 +314,13 @@ def _parts_merge(trial: Trial) -> Iterator[str]:
             state.release()
     elif not hasattr(states[0], "merge"):
         states = states[:1]
-    measured = _merged([metric.measure(part, _merged(states)) for part in trial.parts])
-    for difference in trial.differing(measured, max(trial.tolerance, 1e-12)):
+    measured = _merge_all([metric.measure(part, _merge_all(states)) for part in trial.parts])
+    for difference in trial.describe_differences(measured, max(trial.tolerance, 1e-12)):
         yield f"prepared and scored in three parts, {difference}"
 
 
-def _parts_alone(trial: Trial) -> Iterator[str]:
-    """A part that is scored by itself has the values of the whole, by the state of the whole where there is one."""
+def _check_single_parts(trial: Trial) -> Iterator[str]:
+    """Check that a part scored by itself has the values of the whole, with the state of the whole if there is one."""
     metric = trial.metric
     if metric.corpus_state is None:
         try:
@@ -333,15 +333,15 @@ def _parts_alone(trial: Trial) -> Iterator[str]:
         advice = "; where a value depends on the other items, declare corpus_state, the class of what prepare returns"
     else:
         with TemporaryDirectory(prefix="captious-") as folder:
-            state = yield from _from_files(trial, metric.corpus_state, Path(folder))
+            state = yield from _merge_from_files(trial, metric.corpus_state, Path(folder))
         how, advice = "scored by states that were saved, merged and loaded", ""
-    measured = _merged([metric.measure(part, state) for part in trial.parts])
-    for difference in trial.differing(measured, trial.tolerance):
+    measured = _merge_all([metric.measure(part, state) for part in trial.parts])
+    for difference in trial.describe_differences(measured, trial.tolerance):
         yield f"{how}, {difference}{advice}"
 
 
-def _from_files(trial: Trial, kind: type[State], folder: Path) -> Any:
-    """The state of the whole from files of parts, merged in several orders; faults of the orders are yielded."""
+def _merge_from_files(trial: Trial, kind: type[State], folder: Path) -> Any:
+    """Return the state of the whole from files of parts, merged in several orders; yield faults of the orders."""
     for number, part in enumerate(trial.parts):
         trial.metric.prepared(part).save(folder / str(number))
     for tree in ("012", "(01)2", "0(12)", "(20)1", "2(10)"):
@@ -358,46 +358,47 @@ def _from_files(trial: Trial, kind: type[State], folder: Path) -> Any:
     return kind.load(folder / "(20)1")
 
 
-def _chunks(trial: Trial) -> Iterator[str]:
-    """A set that is larger than a chunk has the values of one that is not."""
+def _check_chunks(trial: Trial) -> Iterator[str]:
+    """Check that a set larger than a chunk has the same values as without chunks."""
     metric = trial.metric
     (measured,) = measure_all(replace(trial.captions), [metric], chunk=2 * len(trial.captions) // 5).values()
-    for difference in trial.differing(measured, trial.tolerance):
+    for difference in trial.describe_differences(measured, trial.tolerance):
         yield f"scored chunk by chunk, as sets of more than 20,000 items are, {difference}"
 
 
-def _explanations(trial: Trial) -> Iterator[str]:
-    """The parts of an explanation add up to the value."""
+def _check_explanations(trial: Trial) -> Iterator[str]:
+    """Check that the parts of an explanation add up to the value."""
     if trial.metric.explains:
         for key, value in trial.measured.items.items():
             explanation = trial.metric.explain(trial.captions, key)
             total = sum(part.adds for part in explanation.parts)
-            if not math.isnan(value) and not _same(total, value, ROUNDING):
+            if not math.isnan(value) and not _is_close(total, value, ROUNDING):
                 yield f"the parts that explain item {key!r} add up to {total!r}, and its value is {value!r}"
             if math.isnan(value) and (explanation.parts or explanation.reason != trial.measured.reasons[key]):
                 yield f"item {key!r} has no value, and its explanation does not say why"
 
 
+# What a metric promises, each with the check that gives a line for everything that is wrong.
 CHECKS: Mapping[str, Check] = {
-    "it declares what it is": _declarations,
-    "it scores the captions": _measures,
-    "its written form is read back": _written_form,
-    "it is pickled": _pickles,
-    "it scores a second time": _repeats,
-    "a missing value has a reason": _reasons,
-    "values are within the range": _range,
-    "the order of items does not matter": _order,
-    "the corpus value comes from the rows": _rows,
-    "parts are merged": _parts_merge,
-    "parts have the values of the whole": _parts_alone,
-    "chunks have the values of the whole": _chunks,
-    "explanations add up": _explanations,
+    "it declares what it is": _check_declarations,
+    "it scores the captions": _check_measurement,
+    "its written form is read back": _check_written_form,
+    "it is pickled": _check_pickle,
+    "it scores a second time": _check_repetition,
+    "a missing value has a reason": _check_reasons,
+    "values are within the range": _check_range,
+    "the order of items does not matter": _check_order,
+    "the corpus value comes from the rows": _check_rows,
+    "parts are merged": _check_merged_parts,
+    "parts have the values of the whole": _check_single_parts,
+    "chunks have the values of the whole": _check_chunks,
+    "explanations add up": _check_explanations,
 }
-"""What a metric promises, each with the check that gives a line for everything that is wrong."""
+# Checks that all others need.
 FIRST = list(CHECKS)[:2]
-"""Checks that all others need."""
 
 
+# Texts with capitals, punctuation, several spaces and other scripts.
 TEXTS = (
     "A dog's ball (red) isn't there.",
     "two DOGS  run, after 3.5 balls!",
@@ -406,11 +407,10 @@ TEXTS = (
     "",
     "   ",
 )
-"""Texts with capitals, punctuation, several spaces and other scripts."""
 
 
 def check_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str] = ()) -> None:
-    """Check a tokenizer, and raise a `ContractError` with a line for everything that is wrong.
+    """Check a tokenizer; raise a `ContractError` with a line for every fault.
 
     ``tokenizer`` is the tokenizer or its name. ``texts`` are tokenized besides those that are always tried.
 
@@ -424,7 +424,7 @@ def check_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str] = ()) -> No
         raise ContractError(str(tokenizer), [format_one_line(error)], "a tokenizer") from error
     faults: list[str] = []
     try:
-        faults = [fault for text in (*TEXTS, *texts) for fault in _token_faults(tool, text)]
+        faults = [fault for text in (*TEXTS, *texts) for fault in _find_token_faults(tool, text)]
         if pickle.loads(pickle.dumps(tool)) != tool:
             faults.append("pickled and read back it is another tokenizer")
     except Exception as error:
@@ -433,8 +433,8 @@ def check_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str] = ()) -> No
         raise ContractError(tool.name, list(dict.fromkeys(faults)), "a tokenizer")
 
 
-def _token_faults(tool: Tokenizer, text: str) -> Iterator[str]:
-    """Each way in which the tokens of a text are wrong."""
+def _find_token_faults(tool: Tokenizer, text: str) -> Iterator[str]:
+    """Yield each fault in the tokens of a text."""
     tokens = tool.tokenize(text)
     if not isinstance(tokens, (list, tuple)) or not all(isinstance(token, str) for token in tokens):
         yield f"{text!r} gives {tokens!r}, expected a list of texts"
@@ -457,7 +457,7 @@ def _token_faults(tool: Tokenizer, text: str) -> Iterator[str]:
 
 
 def check_encoder(encoder: Weights | TextWeights) -> None:
-    """Check an encoder of images and texts, or of texts, and raise a `ContractError` with a line for every fault.
+    """Check an encoder of images and texts, or of texts; raise a `ContractError` with a line for every fault.
 
     ``encoder`` is the encoder, or a name that ``captious.models.load`` takes.
 
@@ -466,9 +466,9 @@ def check_encoder(encoder: Weights | TextWeights) -> None:
     name = encoder if isinstance(encoder, str) else type(encoder).__name__
     try:
         model: Any = load(encoder) if isinstance(encoder, str) else find_given_encoder(encoder, TEXT_MEMBERS)
-        faults = [*_declared_faults(model), *_text_faults(model)]
+        faults = [*_find_declaration_faults(model), *_find_text_faults(model)]
         if hasattr(model, "prepare") or hasattr(model, "image_features"):
-            faults += _image_faults(find_given_encoder(model))
+            faults += _find_image_faults(find_given_encoder(model))
     except InputError as error:
         raise ContractError(name, [format_one_line(error)], "an encoder") from error
     except Exception as error:
@@ -479,7 +479,7 @@ def check_encoder(encoder: Weights | TextWeights) -> None:
         raise ContractError(name, faults, "an encoder")
 
 
-def _declared_faults(encoder: TextEncoder) -> Iterator[str]:
+def _find_declaration_faults(encoder: TextEncoder) -> Iterator[str]:
     if encoder.precision not in ("fp32", "fp16", "bf16"):
         yield f"precision is {encoder.precision!r}, expected fp32, fp16 or bf16"
     for attribute in ("dimension", "limit"):
@@ -488,8 +488,8 @@ def _declared_faults(encoder: TextEncoder) -> Iterator[str]:
             yield f"{attribute} is {number!r}, expected a whole number above 0"
 
 
-def _text_faults(encoder: TextEncoder) -> Iterator[str]:
-    """Each way in which tokens and vectors of texts are wrong."""
+def _find_text_faults(encoder: TextEncoder) -> Iterator[str]:
+    """Yield each fault in tokens and vectors of texts."""
     texts = ["a red dog on the grass", "two cats", "a dog " * encoder.limit]
     tokens = encoder.tokenize(texts)
     ids, lengths = np.asarray(tokens.ids), np.asarray(tokens.lengths)
@@ -499,13 +499,13 @@ def _text_faults(encoder: TextEncoder) -> Iterator[str]:
     if lengths.shape != (len(texts),) or lengths[2] <= encoder.limit:
         yield "tokenize gives lengths that do not count the tokens beyond the limit"
     features = np.asarray(encoder.text_features(tokens.ids))
-    yield from _feature_faults("text_features", features, len(texts), encoder.dimension)
+    yield from _find_feature_faults("text_features", features, len(texts), encoder.dimension)
     alone = np.concatenate([encoder.text_features(encoder.tokenize([text]).ids) for text in texts])
-    yield from _batch_faults("text", features, alone)
+    yield from _find_batch_faults("text", features, alone)
 
 
-def _image_faults(encoder: Encoder) -> Iterator[str]:
-    """Each way in which pixels and vectors of images are wrong."""
+def _find_image_faults(encoder: Encoder) -> Iterator[str]:
+    """Yield each fault in pixels and vectors of images."""
     from PIL import Image
 
     noise = np.random.default_rng(0).integers(0, 256, (70, 90, 4), np.uint8)
@@ -519,20 +519,20 @@ def _image_faults(encoder: Encoder) -> Iterator[str]:
         yield f"prepare gives {sorted(map(str, shapes))}, expected bytes of one shape, height × width × 3"
         return
     features = np.asarray(encoder.image_features(np.stack(pixels)))
-    yield from _feature_faults("image_features", features, len(pixels), encoder.dimension)
+    yield from _find_feature_faults("image_features", features, len(pixels), encoder.dimension)
     alone = np.concatenate([encoder.image_features(array[None]) for array in pixels])
-    yield from _batch_faults("image", features, alone)
+    yield from _find_batch_faults("image", features, alone)
 
 
-def _feature_faults(what: str, features: Any, number: int, dimension: int) -> Iterator[str]:
+def _find_feature_faults(what: str, features: Any, number: int, dimension: int) -> Iterator[str]:
     if features.shape != (number, dimension):
         yield f"{what} gives the shape {features.shape} for {number} inputs, expected {(number, dimension)}"
     elif not np.isfinite(features).all():
         yield f"{what} gives numbers that are not finite"
 
 
-def _batch_faults(what: str, together: Any, alone: Any) -> Iterator[str]:
-    """Say it where the vector of an input depends on the others of its batch."""
+def _find_batch_faults(what: str, together: Any, alone: Any) -> Iterator[str]:
+    """Yield a fault if the vector of an input depends on the others of its batch."""
     if together.shape == alone.shape:
         norms = [np.linalg.norm(rows, axis=1) for rows in (together, alone)]
         product = norms[0] * norms[1]
@@ -541,5 +541,5 @@ def _batch_faults(what: str, together: Any, alone: Any) -> Iterator[str]:
             yield f"the vector of {'an' if what == 'image' else 'a'} {what} depends on the others of its batch"
 
 
+# The cosine of the vectors of one input, encoded alone and in a batch, may be below 1 by so much: half precision.
 BATCHES = 1e-3
-"""The cosine of the vectors of one input, encoded alone and in a batch, may be below 1 by so much: half precision."""

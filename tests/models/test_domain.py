@@ -8,7 +8,7 @@ from PIL import Image
 from captious.captions import CaptionSet
 from captious.metrics.registry import parse
 from captious.models import loading
-from captious.models.domain import is_drawn, describe_mismatch
+from captious.models.domain import describe_mismatch, is_drawn
 from captious.probes.retrieval import probe_retrieval
 
 

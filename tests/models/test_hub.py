@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from captious.errors import InputError
-from captious.models.hub import get_file_stats, find, get_weights_folder
+from captious.models.hub import find, get_file_stats, get_weights_folder
 
 hub = pytest.importorskip("huggingface_hub")
 pytest.importorskip("huggingface_hub.constants")  # the package gives its modules as attributes only once imported

@@ -13,7 +13,7 @@ from PIL import Image
 from captious.errors import InputError
 from captious.models.cost import cost
 from captious.models.loading import MINI, load, load_trainable
-from captious.models.mini import LIMIT, SIDE, NumpyClip, get_mini_folder, export_half, load_mini, make_mini
+from captious.models.mini import LIMIT, SIDE, NumpyClip, export_half, get_mini_folder, load_mini, make_mini
 from captious.options import Runtime
 
 SAMPLE = make(items=40, seed=2)  # trained on: seed 1000; shown in the documentation: seed 1

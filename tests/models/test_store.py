@@ -16,9 +16,9 @@ from captious.models.segments import (
     Segment,
     as_keys,
     compact,
+    find_unique_keys,
     hash_content,
     read_segment,
-    find_unique_keys,
     write_segment,
 )
 from captious.models.store import Store

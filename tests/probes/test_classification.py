@@ -9,8 +9,8 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.probes.classification import (
     Classification,
-    class_vectors,
-    classify,
+    encode_classes,
+    measure_accuracy,
     read_labeled,
     read_templates,
 )
@@ -29,7 +29,7 @@ def labels(tmp_path):
 def test_the_nearest_class_name_wins(labels, photos, colors):
     data = read_labeled(labels, photos)
     assert data.classes == ("blue", "green", "red")
-    accuracy = classify(data, colors(), ONCE)
+    accuracy = measure_accuracy(data, colors(), ONCE)
     assert accuracy.images == 3 and accuracy.faults == 1
     assert accuracy.accuracy[0].value == pytest.approx(2 / 3) and len(accuracy.accuracy) == 1  # three classes: no top 5
     assert accuracy.by_class == {"blue": (0, 0.0), "green": (1, 1.0), "red": (2, 0.5)}
@@ -39,7 +39,7 @@ def test_the_nearest_class_name_wins(labels, photos, colors):
 
 
 def test_a_class_is_the_mean_direction_of_its_templates(colors):
-    (vector,) = class_vectors(colors(), ["red"], ["{}", "a {}"])
+    (vector,) = encode_classes(colors(), ["red"], ["{}", "a {}"])
     mean = (np.array([1, 0, 0, 0]) + np.array([1, 0, 0, 1]) / np.sqrt(2)) / 2
     assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
 

@@ -9,7 +9,7 @@ from captious.edits.orders import ARO, perturb, tag_words
 from captious.errors import InputError
 from captious.metrics.registry import parse, parse_all
 from captious.options import Resampling
-from captious.probes.compositionality import CompositionCase, probe_compositionality, read_contests, text_only
+from captious.probes.compositionality import CompositionCase, compare_texts, probe_compositionality, read_contests
 
 ONCE = Resampling(samples=0)
 WORDS = [
@@ -87,7 +87,7 @@ def test_pairs_with_two_right_captions(pairs, photos):
     # Image: both right ones beat the wrong one in the first; "a green car" ties with it; "green x" loses.
     assert verdict.accuracy["swap_att"]["all"].value == pytest.approx(1 / 3)
     # Text only: 1 against 2/3 and 2/3; then 2/3 against 2/3 ties; then 1/√2 against 1 loses.
-    assert text_only(contests, parse("specs")).tolist() == [1, 0, 0]
+    assert compare_texts(contests, parse("specs")).tolist() == [1, 0, 0]
     assert verdict.text_only["swap_att"].value == pytest.approx(1 / 3)
     assert [line.split() for line in str(result).splitlines()][3] == ["SPECS", "swap_att", "33.33", "33.33"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.probes.entities import agreement, entities, read_answers, recall, tasks
+from captious.probes.entities import find_entities, measure_agreement, read_answers, recall, tasks
 
 ROWS = [
     {"painter": "a", "text": "dog and tree", "rater": "x", "seen": {"dog": True, "tree": False}},
@@ -18,7 +18,7 @@ ROWS = [
 
 
 def test_entities_are_nouns_of_things():
-    assert entities(["A picture of a small dog near two trees", "running"]) == [["dog", "trees"], []]
+    assert find_entities(["A picture of a small dog near two trees", "running"]) == [["dog", "trees"], []]
 
 
 def test_tasks_from_a_gallery(tmp_path):
@@ -79,7 +79,7 @@ def test_agreement_against_another_implementation_pictures_of_one_text_apart():
             table[rater, 6 * number[0] + 3 * number[1] : 6 * number[0] + 3 * number[1] + 3] = seen
             named = dict(zip("abc", seen.tolist(), strict=True))
             rows.append({"text": f"t{number[0]}", "seed": number[1], "rater": f"r{rater}", "seen": named})
-    alpha = agreement(rows, Resampling(samples=50))
+    alpha = measure_agreement(rows, Resampling(samples=50))
     assert alpha.estimate.value == pytest.approx(krippendorff.alpha(table, level_of_measurement="nominal"))
     assert alpha.estimate.low < alpha.estimate.value < alpha.estimate.high
 

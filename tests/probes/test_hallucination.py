@@ -50,7 +50,7 @@ def test_where_in_the_caption_and_in_which_sentence():
 def test_two_systems_side_by_side():
     systems = {"a": captions(FIRST), "b": captions(SECOND, "b")}
     result = probe_hallucination(systems, resampling=Resampling(samples=20))
-    assert result.discordant("a", "b") == (1, 0, 1.0)  # better on the first image, equal on the second
+    assert result.count_discordant("a", "b") == (1, 0, 1.0)  # better on the first image, equal on the second
     table = {row[0]: row[1:] for row in result.document().table("objects").rows}
     assert table["cup"] == [3, 3, 1.0, 2, 0, 0, None, 0] and table["zebra"] == [1, 1, 1.0, 1, 1, 1, 1.0, 1]
     values = {row[0]: row[1:] for row in result.document().table("chair").rows}
@@ -127,5 +127,5 @@ def test_the_numbers_of_a_published_file(shared_data, coco_objects, nltk_tagger)
     assert {name: one.objects[name][:2] for name in published} == published
     assert [one.pairs[name, "person"] for name in ("dining table", "chair", "handbag")] == [16, 16, 16]
     assert [round(100 * share.value, 1) for share in one.quarters][::2] == [2.8, 21.4]
-    assert result.discordant("greedy", "opera")[:2] == (58, 56)
-    assert result.discordant("greedy", "opera")[2] == pytest.approx(0.93, abs=0.005)
+    assert result.count_discordant("greedy", "opera")[:2] == (58, 56)
+    assert result.count_discordant("greedy", "opera")[2] == pytest.approx(0.93, abs=0.005)

@@ -9,7 +9,7 @@ from captious.errors import InputError
 from captious.models.mini import load_mini
 from captious.models.painters import Imagined
 from captious.options import Resampling
-from captious.probes.masking import Masking, cosines_across_seeds, influences
+from captious.probes.masking import Masking, cosines_across_seeds, measure_influences
 
 TEXTS = ["a red ball in the snow", "a black dog on the beach", "two blue kites in a field", "a green car at night"]
 
@@ -35,7 +35,7 @@ def test_pictures_of_different_seeds_are_compared():
 
 def test_colors_and_nouns_matter_and_determiners_do_not():
     resampling = Resampling(samples=50)
-    rows, base, unpainted = influences(TEXTS, Drawn.of(96), load_mini("captious-mini"), 3, resampling)
+    rows, base, unpainted = measure_influences(TEXTS, Drawn.of(96), load_mini("captious-mini"), 3, resampling)
     by_tag = {one.group: one.decrease.value for one in rows}
     assert by_tag["NOUN"] > 0.05 and by_tag["ADJ"] > 0.02
     assert by_tag["DET"] == pytest.approx(0.0, abs=1e-7)  # the same picture; its vector has single precision
@@ -47,15 +47,17 @@ def test_colors_and_nouns_matter_and_determiners_do_not():
 
 def test_what_it_needs():
     with pytest.raises(InputError, match="at least 2"):
-        influences(TEXTS, Drawn.of(32), load_mini("captious-mini"), 1)
+        measure_influences(TEXTS, Drawn.of(32), load_mini("captious-mini"), 1)
     with pytest.raises(InputError, match="no word to take out"):
-        influences(["dog"], Drawn.of(32), load_mini("captious-mini"), 2)
+        measure_influences(["dog"], Drawn.of(32), load_mini("captious-mini"), 2)
     with pytest.raises(InputError, match="nothing to compare: the text says nothing that this painter can draw"):
-        influences(["the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2)
+        measure_influences(["the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2)
 
 
 def test_the_baseline_counts_the_texts_that_were_painted():
     once = Resampling(samples=0)
-    rows, base, unpainted = influences([*TEXTS, "the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2, once)
+    rows, base, unpainted = measure_influences(
+        [*TEXTS, "the economy grew"], Drawn.of(32), load_mini("captious-mini"), 2, once
+    )
     document = Masking("texts.jsonl", once, rows, base, unpainted, "painter:drawn").document()
     assert document.notes[0].endswith(f"over {len(TEXTS)} texts")

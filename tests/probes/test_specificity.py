@@ -11,7 +11,7 @@ from captious.errors import InputError
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
-from captious.probes.specificity import Details, GrowingCaption, probe_specificity, read_details, steps_of
+from captious.probes.specificity import Details, GrowingCaption, probe_specificity, read_details, split_steps
 from captious.render import _charts as charts
 from captious.render import html
 
@@ -68,7 +68,7 @@ VALUES = [0.1, 0.2, 0.2, 0.4, 0.05, 0.3, 0.1, 0.5, 0.4, 0.45]
 
 
 def test_values_are_laid_out_as_steps(two):
-    steps = steps_of(two, np.array(VALUES))
+    steps = split_steps(two, np.array(VALUES))
     assert steps.base.tolist() == [0.1, 0.2, 0.2, 0.5]
     assert steps.right.tolist() == [0.2, 0.2, 0.4, 0.4]
     assert steps.wrong.tolist() == [0.05, 0.3, 0.1, 0.45]

@@ -268,7 +268,7 @@ def test_ranks_begin_and_resume_one_log_at_the_same_moment(tmp_path, monkeypatch
         return names
 
     monkeypatch.setattr(RewardLog, "parts", moved_meanwhile)
-    assert [name[-3:] for name in log.refreshed().run.marker.parts] == ["0-0", "0-1", "5-0", "5-1", "0-0"]
+    assert [name[-3:] for name in log.refresh().run.marker.parts] == ["0-0", "0-1", "5-0", "5-1", "0-0"]
 
 
 @pytest.mark.parametrize(

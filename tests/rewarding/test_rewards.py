@@ -276,14 +276,14 @@ def test_judges_that_are_asked_at_once_stop_at_one_ceiling(server, tmp_path):
 def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
     calls, others = [], []
     begun = threading.Event()
-    real = Scorer.explained_at
+    real = Scorer.explain_values_at
 
     def waiting(self, *given):
         calls.append(1)
         assert begun.wait(60)  # until another function of the trainer has run
         return real(self, *given)
 
-    monkeypatch.setattr(Scorer, "explained_at", waiting)
+    monkeypatch.setattr(Scorer, "explain_values_at", waiting)
     rewards = captious.rewards(METRICS, references=REFERENCES, weights=[1, 2, 3]).asynchronous
     assert all(inspect.iscoroutinefunction(one.__call__) for one in rewards)  # what TRL looks at
     assert [one.__name__ for one in rewards] == [
@@ -307,9 +307,9 @@ def test_asynchronous_rewards_score_a_batch_once_while_others_run(monkeypatch):
 
 def test_threads_that_ask_for_one_batch_have_it_scored_once(monkeypatch):
     calls = []
-    real = Scorer.explained_at
+    real = Scorer.explain_values_at
     monkeypatch.setattr(
-        Scorer, "explained_at", lambda self, *given: calls.append(1) or time.sleep(0.2) or real(self, *given)
+        Scorer, "explain_values_at", lambda self, *given: calls.append(1) or time.sleep(0.2) or real(self, *given)
     )
     rewards = captious.rewards(METRICS, references=REFERENCES)
     with ThreadPoolExecutor(3) as pool:
@@ -411,8 +411,8 @@ def test_one_caption_that_a_metric_cannot_take_spoils_no_other():
 
 def test_a_batch_is_scored_once_for_all_metrics(monkeypatch):
     calls = []
-    real = Scorer.explained_at
-    monkeypatch.setattr(Scorer, "explained_at", lambda self, *given: calls.append(1) or real(self, *given))
+    real = Scorer.explain_values_at
+    monkeypatch.setattr(Scorer, "explain_values_at", lambda self, *given: calls.append(1) or real(self, *given))
     rewards = captious.rewards(METRICS, references=REFERENCES)
     logged = []
     columns = {"id": IDS, "log_metric": lambda name, value: logged.append(name)}

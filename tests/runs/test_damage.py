@@ -8,7 +8,7 @@ import pytest
 
 import captious
 from captious import CaptionSet, InputError, Resampling
-from captious.runs.folder import parquet_bytes
+from captious.runs.folder import write_parquet
 
 QUICK = Resampling(samples=50)
 WORDS = list("abcdefghijklmnopq")
@@ -79,7 +79,7 @@ def test_a_value_that_contradicts_the_marker_is_refused(runs):
     (other,) = (runs / "base" / "rows").glob("*.parquet")
     match = r"new: cider is [\d.]+ over the stored items, the marker says [\d.]+; it was changed or damaged"
     try:
-        path.write_bytes(parquet_bytes(pq.read_table(other)))
+        path.write_bytes(write_parquet(pq.read_table(other)))
         with pytest.raises(InputError, match=match):
             gate(runs)
         path.write_bytes(content)

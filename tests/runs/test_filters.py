@@ -15,15 +15,15 @@ from captious.runs.filters import (
     FilterColumn,
     FilterError,
     FilterSchema,
-    column_types,
+    get_column_types,
     connect,
     count_clauses,
     execute,
     find_thresholds,
-    matching_rows,
+    match_rows,
     parse_filter,
     parse_formula,
-    run_columns,
+    list_run_columns,
 )
 
 pytest.importorskip("duckdb")
@@ -53,7 +53,7 @@ TABLE = pa.table(
 
 
 def passing(text, table=TABLE, labels=LABELS):
-    rows = matching_rows(table, text, labels)
+    rows = match_rows(table, text, labels)
     return [key for key, passes in zip(table["id"].to_pylist(), rows, strict=True) if passes]
 
 
@@ -162,7 +162,7 @@ def test_a_missing_value_never_passes(text, ids):
 
 def schema_of(types, labels=LABELS, systems=()):
     return FilterSchema(
-        run_columns(types, labels), labels, {name: run_columns(types, labels, name) for name in systems}
+        list_run_columns(types, labels), labels, {name: list_run_columns(types, labels, name) for name in systems}
     )
 
 
@@ -215,7 +215,7 @@ def test_shares_are_ranks_over_all_items():
     )
     connection = connect()
     connection.register("items", table)
-    types = column_types(connection.table("items"))
+    types = get_column_types(connection.table("items"))
     text = (
         "top(rouge, 0.3) or bottom(-rouge, 0.25) or rouge > quantile(rouge, 0.07) or rouge > quantile(rouge + 1, 0.999)"
     )
@@ -253,7 +253,7 @@ def test_thresholds_are_exact_whatever_fits_into_memory(monkeypatch, gather, val
     connection.register("items", table)
     read = parse_filter(
         " or ".join(f"top(rouge, {share}) or rouge < quantile(rouge, {share})" for share in (0.001, 0.3, 0.5, 0.9)),
-        schema_of(column_types(connection.table("items"))),
+        schema_of(get_column_types(connection.table("items"))),
     )
     found = find_thresholds(connection, "items", read.quantiles)
     ordered = np.sort(values)
@@ -791,8 +791,8 @@ def test_500_random_expressions_equal_plain_python():
     for name, rows in runs.items():
         connection.register(f"run {name}", pa.Table.from_pylist(list(rows.values()), kinds))
         connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM "run {name}"')
-    types = column_types(connection.table('"a"'))
-    systems = {name: run_columns(types, METRICS, name) for name in runs}
+    types = get_column_types(connection.table('"a"'))
+    systems = {name: list_run_columns(types, METRICS, name) for name in runs}
     schema = FilterSchema(systems["a"], METRICS, systems)
     source = '"a" LEFT JOIN "ö-2" ON "a".id = "ö-2".id'
     passed, unknown = [], 0
@@ -828,11 +828,11 @@ def test_words_are_what_white_space_separates():
         expected = [str(index) for index, text in enumerate(texts) if len(text.split()) == words]
         assert passing(f"words == {words}", table, {}) == expected
     lengths = np.array([len(text) for text in texts])
-    assert matching_rows(table, "characters == 4", {}).tolist() == (lengths == 4).tolist()
+    assert match_rows(table, "characters == 4", {}).tolist() == (lengths == 4).tolist()
 
 
 def test_columns_without_a_kind_of_their_own_are_texts():
-    columns = run_columns(
+    columns = list_run_columns(
         {"a": "STRUCT(x INTEGER)", "b": "TIMESTAMP", "c": "BLOB", "d": "DECIMAL(3,1)", "e": "UBIGINT"}, {}
     )
     assert {name: column.kind for name, column in columns.items()} == {

@@ -14,7 +14,7 @@ from captious._evaluate import add_metrics
 from captious.errors import InputError
 from captious.options import Engine, Resampling
 from captious.runs import is_run
-from captious.runs.folder import Run, runs_in
+from captious.runs.folder import Run, open_runs
 from captious.runs.shards.scoring import score_shards
 
 METRICS = "bleu(n=4),rouge,cider,vocab_size"
@@ -109,14 +109,14 @@ def test_keep_takes_any_two(runs, first, second, tmp_path):
 def test_view_takes_any_two(runs, first, second, tmp_path):
     pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'captious[query]'")
     from captious.studio.explore._summary import Summaries
-    from captious.studio.explore._views import Explorer, view_of
+    from captious.studio.explore._views import Explorer, parse_view
     from captious.studio.explore.site import export_site
     from captious.studio.explore.table import open_table
 
     summaries = []
     for one, other in (("file", "file"), (first, second)):
         table = open_table({"a": runs["a"][one], "b": runs["b"][other]})
-        summaries.append([Summaries(Explorer(table)).summary(view_of(table, {"sort": key})) for key in ("cider",)])
+        summaries.append([Summaries(Explorer(table)).summarize(parse_view(table, {"sort": key})) for key in ("cider",)])
     assert summaries[0] == summaries[1]
     export_site(table, tmp_path / "site")
     assert not is_run(tmp_path / "site") and (tmp_path / "site" / OUTPUT).exists()
@@ -158,6 +158,6 @@ def test_a_comparison_is_no_run_and_has_those_of_its_systems(runs, tmp_path):
     both = {name: runs[name]["shards"] for name in "ab"}
     captious.compare(both, None, FEW, permutations=20).save(tmp_path / "compared")
     assert not is_run(tmp_path / "compared")
-    assert list(runs_in(tmp_path / "compared")) == ["a", "b"]
+    assert list(open_runs(tmp_path / "compared")) == ["a", "b"]
     with pytest.raises(InputError, match="compared: is a comparison: name the folder of one of its systems, expected"):
         captious.open_run(tmp_path / "compared")

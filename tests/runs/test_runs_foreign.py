@@ -238,4 +238,4 @@ def test_a_run_without_a_part_is_refused(run):
 def test_an_image_that_is_no_text_is_none_in_the_explorer(run):
     pictures = pytest.importorskip("captious.studio.explore._pictures", reason="captious[studio] is not installed")
     for folder in (None, run):
-        assert pictures.Pictures([str(run)], folder).path("nosuch", datetime.datetime(2026, 1, 1)) is None
+        assert pictures.Pictures([str(run)], folder).find_path("nosuch", datetime.datetime(2026, 1, 1)) is None

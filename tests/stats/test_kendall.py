@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from captious.stats.kendall import Kendall, SplitKendall, accumulate
+from captious.stats.kendall import Kendall, SplitKendall, add_up_rows
 
 
 def written_out(x, y, item, cluster, weight):
@@ -89,5 +89,5 @@ def test_score_smoothing_wins_on_one_variant_and_loses_on_the_other():
 def test_running_sums(rows):
     values = np.arange(rows * 3, dtype=float).reshape(rows, 3)
     sums = values.copy()
-    accumulate(sums)
+    add_up_rows(sums)
     np.testing.assert_array_equal(sums, np.cumsum(values, axis=0))

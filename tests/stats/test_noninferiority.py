@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from captious.stats.noninferiority import GainDraws, NonInferiority, chance_to_pass, decisions, span
+from captious.stats.noninferiority import (
+    GainDraws,
+    NonInferiority,
+    compute_chance_to_pass,
+    compute_span,
+    make_decisions,
+)
 
 
 def drawn(gain, error, margin, samples=20_000):
@@ -40,7 +46,7 @@ def test_decisions_at_the_ends_of_the_bounds():
     gains = {-8.36: "pass", -8.35: "pass", -8.34: "pass", -10.0: "undecided", -11.64: "undecided", -11.66: "worse"}
     gains[-8.36] = "undecided"  # −8.36 − 1.645 < −10
     for gain, expected in gains.items():
-        assert decisions([drawn(gain, 1.0, 10.0)])[0][0] == expected, gain
+        assert make_decisions([drawn(gain, 1.0, 10.0)])[0][0] == expected, gain
 
 
 def test_worse_is_corrected_over_the_metrics_and_pass_is_not():
@@ -48,10 +54,10 @@ def test_worse_is_corrected_over_the_metrics_and_pass_is_not():
     worse = drawn(gain=-10 - stats.norm.isf(0.03), error=1.0, margin=10.0)
     passing = drawn(gain=-10 + 1.66, error=1.0, margin=10.0)
     assert worse.p_worse == pytest.approx(0.03, abs=1e-3)
-    assert [one for one, _ in decisions([worse])] == ["worse"]
-    (first, p), (second, _) = decisions([worse, passing])
+    assert [one for one, _ in make_decisions([worse])] == ["worse"]
+    (first, p), (second, _) = make_decisions([worse, passing])
     assert (first, second) == ("undecided", "pass") and p == pytest.approx(0.06, abs=2e-3)
-    assert [one for one, _ in decisions([passing] * 5)] == ["pass"] * 5
+    assert [one for one, _ in make_decisions([passing] * 5)] == ["pass"] * 5
 
 
 def test_equal_systems_pass_without_a_margin_and_rounding_is_no_loss():
@@ -63,7 +69,7 @@ def test_equal_systems_pass_without_a_margin_and_rounding_is_no_loss():
 
 def test_without_a_value_nothing_is_decided():
     test = NonInferiority.of(float("nan"), GainDraws(np.zeros(0)), 0.1, 1.0)
-    assert decisions([test])[0][0] == "undecided" and test.items_to_decide(100) is None
+    assert make_decisions([test])[0][0] == "undecided" and test.items_to_decide(100) is None
 
 
 def test_so_many_items_decide_four_times_in_five():
@@ -71,9 +77,9 @@ def test_so_many_items_decide_four_times_in_five():
     deviation, margin, items = 0.7, 0.05, 100
     test = drawn(gain=0.0, error=deviation / math.sqrt(items), margin=margin)
     needed = test.items_to_decide(items)
-    assert needed == pytest.approx(items * (span() * 0.07 / 0.05) ** 2, rel=1e-3)
+    assert needed == pytest.approx(items * (compute_span() * 0.07 / 0.05) ** 2, rel=1e-3)
     means = np.random.default_rng(0).normal(0, deviation / math.sqrt(needed), 20_000)
     passed = means - stats.norm.isf(0.05) * deviation / math.sqrt(needed) >= -margin
     assert passed.mean() == pytest.approx(0.8, abs=0.01)
-    assert chance_to_pass(margin, deviation / math.sqrt(needed)) == pytest.approx(0.8, abs=1e-3)
+    assert compute_chance_to_pass(margin, deviation / math.sqrt(needed)) == pytest.approx(0.8, abs=1e-3)
     assert drawn(gain=-margin, error=0.07, margin=margin).items_to_decide(items) is None

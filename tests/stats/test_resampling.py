@@ -25,13 +25,13 @@ from captious.stats.bootstrap import bootstrap
 from captious.stats.resampling import (
     Resamples,
     Statistic,
-    _moved,
+    _sum_moved,
     bootstrap_weights,
+    find_percentile_ends,
     holm,
     paired_bootstrap,
     paired_randomization,
-    percentile_ends,
-    resampled,
+    resample_statistics,
     swap_masks,
 )
 
@@ -100,7 +100,7 @@ def test_statistics_that_share_columns_are_resampled_as_each_alone():
         Statistic(part, lambda sums: sums[:, 0] / sums[:, 1], part.sum(axis=0), 0.0)
         for part in (rows[:, :2], rows[:, 1:3], rows[:, [0, 3]])
     ]
-    together = resampled(ratios, bootstrap_weights(30, 20, seed=1))
+    together = resample_statistics(ratios, bootstrap_weights(30, 20, seed=1))
     weights = np.concatenate(list(bootstrap_weights(30, 20, seed=1)))
     for values, one in zip(together, ratios, strict=True):
         sums = weights @ one.rows
@@ -109,25 +109,25 @@ def test_statistics_that_share_columns_are_resampled_as_each_alone():
 
 def test_the_last_digit_of_a_value_does_not_depend_on_how_many_are_resampled():
     values = np.random.default_rng(1).random((9, 100))
-    alone = [resampled([mean_of(one)], Resamples(100, 96))[0].tolist() for one in values]
+    alone = [resample_statistics([mean_of(one)], Resamples(100, 96))[0].tolist() for one in values]
     for number in range(2, 10):
-        together = resampled([mean_of(one) for one in values[:number]], Resamples(100, 96))
+        together = resample_statistics([mean_of(one) for one in values[:number]], Resamples(100, 96))
         assert [one.tolist() for one in together] == alone[:number]
 
 
 def test_values_in_the_same_resamples_are_computed_once(monkeypatch):
     """Intervals and tests share their draws, which are those of the bootstrap."""
     one, other = mean_of([0.1, 0.5, 0.9, 0.4]), mean_of([0.2, 0.1, 0.3, 0.8])
-    expected = resampled([one, other], bootstrap_weights(4, 50, seed=3))
-    assert np.allclose(resampled([one], Resamples(4, 50, seed=3)), expected[:1], rtol=1e-15, atol=0)
+    expected = resample_statistics([one, other], bootstrap_weights(4, 50, seed=3))
+    assert np.allclose(resample_statistics([one], Resamples(4, 50, seed=3)), expected[:1], rtol=1e-15, atol=0)
     drawn = []
     monkeypatch.setattr(
         "captious.stats.resampling.bootstrap_weights", lambda *given: drawn.append(given) or bootstrap_weights(*given)
     )
-    assert np.allclose(resampled([one, other], Resamples(4, 50, seed=3)), expected, rtol=1e-15, atol=0)
+    assert np.allclose(resample_statistics([one, other], Resamples(4, 50, seed=3)), expected, rtol=1e-15, atol=0)
     assert len(drawn) == 1  # for the other one alone
-    assert not np.allclose(resampled([one], Resamples(4, 50, seed=4)), expected[:1])
-    resampled([one, other], Resamples(4, 50, seed=3))
+    assert not np.allclose(resample_statistics([one], Resamples(4, 50, seed=4)), expected[:1])
+    resample_statistics([one, other], Resamples(4, 50, seed=3))
     assert len(drawn) == 2
 
 
@@ -152,14 +152,14 @@ def test_shuffles_move_exact_sums_of_counts_and_of_other_numbers():
     fractions = generator.normal(size=(2, 70))
     gap = np.array([counts[4], fractions[0], *counts[:4], fractions[1], *counts[5:]])
     masks = np.concatenate(list(swap_masks(70, 90, seed=1)))
-    moved = _moved(gap, swap_masks(70, 90, seed=1))
+    moved = _sum_moved(gap, swap_masks(70, 90, seed=1))
     for row, own in zip(gap, moved, strict=True):
         expected = [math.fsum(row[mask]) for mask in masks]
         if (row == np.rint(row)).all() and np.abs(row).sum() < 2**53:
             assert own.tolist() == expected
         else:
             assert np.allclose(own, expected, rtol=0, atol=1e-15 * np.abs(row).sum())
-    assert _moved(np.array([[-3.0, -4.0], [5.0, 6.0]]), [np.eye(2)]).tolist() == [[-3, -4], [5, 6]]
+    assert _sum_moved(np.array([[-3.0, -4.0], [5.0, 6.0]]), [np.eye(2)]).tolist() == [[-3, -4], [5, 6]]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 40, 999, 1000])
@@ -167,7 +167,7 @@ def test_the_ends_of_an_interval_are_numpys_percentiles(number):
     generator = np.random.default_rng(number)
     for level in (0.95, 0.5, 0.9, 0.999, *generator.random(20)):
         draws = generator.normal(size=number).round(int(generator.integers(0, 9)))
-        assert percentile_ends(draws, level) == tuple(np.percentile(draws, [50 * (1 - level), 50 * (1 + level)]))
+        assert find_percentile_ends(draws, level) == tuple(np.percentile(draws, [50 * (1 - level), 50 * (1 + level)]))
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
@@ -192,7 +192,7 @@ def test_a_resample_of_bleu_is_bleu_of_the_resampled_items():
         {"1": "a b c", "2": "b c d e", "3": "x"}, {"1": ["a b"], "2": ["b c d", "e"], "3": ["x y"]}
     )
     weights = np.array([[2.0, 0.0, 1.0]])
-    value = resampled([Bleu(n=1).measure(captions).statistic], iter([weights]))[0][0]
+    value = resample_statistics([Bleu(n=1).measure(captions).statistic], iter([weights]))[0][0]
     repeated = CaptionSet.of({"a": "a b c", "b": "a b c", "c": "x"}, {"a": ["a b"], "b": ["a b"], "c": ["x y"]})
     assert value == pytest.approx(Bleu(n=1).measure(repeated).corpus, abs=1e-12)
 

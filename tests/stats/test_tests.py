@@ -9,11 +9,11 @@ from scipy import stats
 from captious.errors import InputError
 from captious.stats.kendall import Kendall
 from captious.stats.tests import (
-    bootstrap_p,
+    compute_bootstrap_p,
+    compute_permutation_p,
     correlation_test,
     kendall_test,
     normal_tail,
-    permutation_p,
     t_point,
     t_tail,
     williams,
@@ -69,5 +69,5 @@ def test_williams_needs_four_items_and_takes_equal_metrics():
 
 
 def test_p_values_count_the_observed_one_and_undefined_draws():
-    assert permutation_p(0.3, np.array([0.1, -0.3, np.nan, 0.2])) == (0.6, 0.4)
-    assert bootstrap_p(0.5, np.array([0.4, 0.6, np.nan])) == pytest.approx(2 / 4)
+    assert compute_permutation_p(0.3, np.array([0.1, -0.3, np.nan, 0.2])) == (0.6, 0.4)
+    assert compute_bootstrap_p(0.5, np.array([0.4, 0.6, np.nan])) == pytest.approx(2 / 4)

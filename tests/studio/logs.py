@@ -48,7 +48,7 @@ def work_through(log, rater, now=START, most=1000):
 
 def assert_rebuilt(log):
     """The slots follow from the log."""
-    log.read_on()
+    log.read_updates()
     work = [task.id for task in log.tasks().values() if task.gold is None]
     assert compute_slots(log.plan(), work, log.events()) == {(slot.task, slot.place): slot for slot in log.slots()}
 

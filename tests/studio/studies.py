@@ -7,7 +7,7 @@ from PIL import Image
 from tests.studio.hostile import HOSTILE
 
 from captious.studio._app import build_app
-from captious.studio.access import Limit, Rules, make_token, hash_token
+from captious.studio.access import Limit, Rules, hash_token, make_token
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Aspect, LabelOption, Plan, Source
 from captious.studio.collect.tasks import Choice, Task

@@ -11,12 +11,12 @@ from captious.studio.access import (
     Limit,
     Rules,
     TokenGate,
-    make_form_token,
     find_image_file,
+    hash_token,
+    is_same_token,
+    make_form_token,
     make_token,
     read_owner_token,
-    is_same_token,
-    hash_token,
 )
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)

@@ -17,7 +17,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.studio._app import build_app
-from captious.studio.access import Limit, Rules, make_token, find_sound_file, hash_token
+from captious.studio.access import Limit, Rules, find_sound_file, hash_token, make_token
 from captious.studio.collect.check import check_plan
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import read_plan

@@ -11,7 +11,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Judging, Runtime, using
 from captious.study import advise
-from captious.study._profile import language_of
+from captious.study._profile import guess_language
 from captious.study.evidence import EvidenceRow
 
 WORDS = ["a", "dog", "runs", "on", "the", "green", "grass", "with", "a", "red", "ball", "and"]
@@ -265,4 +265,4 @@ def test_advice_is_a_document_like_all_others(evidence):
     ],
 )
 def test_the_language_of_captions(text, language):
-    assert language_of([text]) == language
+    assert guess_language([text]) == language

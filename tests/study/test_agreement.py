@@ -6,7 +6,7 @@ import pytest
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.stats.agreement import krippendorff
-from captious.study.agreement import ceiling, ordered, rater_agreement, raters
+from captious.study.agreement import compute_ceiling, is_ordered, rater_agreement, diagnose_raters
 from captious.study.ratings import Ratings
 
 NAN = np.nan
@@ -27,7 +27,7 @@ def panel():
 
 
 def test_raters_show_their_bias_and_their_inconsistency():
-    first, harsh, random = raters(panel())
+    first, harsh, random = diagnose_raters(panel())
     assert harsh.bias < 0 < first.bias
     assert random.pearson < 0.3 < first.pearson
     others = krippendorff(panel().values[:, :2], "interval", ONCE).estimate.value
@@ -37,18 +37,18 @@ def test_raters_show_their_bias_and_their_inconsistency():
 
 def test_the_ceiling_is_the_mean_of_raters_in_the_place_of_a_metric():
     people = panel()
-    top = ceiling(people, Resampling(100))
-    each = raters(people)
+    top = compute_ceiling(people, Resampling(100))
+    each = diagnose_raters(people)
     assert top.tau_b.value == pytest.approx(np.mean([one.tau_b for one in each]))
     assert top.pearson.value == pytest.approx(np.mean([one.pearson for one in each]))
     assert top.tau_c.low < top.tau_c.value < top.tau_c.high
     with pytest.raises(InputError, match="no rater"):
-        ceiling(as_ratings([[1, NAN], [NAN, 2], [1, NAN], [NAN, 2]]), ONCE)
+        compute_ceiling(as_ratings([[1, NAN], [NAN, 2], [1, NAN], [NAN, 2]]), ONCE)
 
 
 def test_sorted_ratings_are_noticed():
-    assert ordered(as_ratings(np.sort(panel().values, axis=1)))
-    assert not ordered(panel())
+    assert is_ordered(as_ratings(np.sort(panel().values, axis=1)))
+    assert not is_ordered(panel())
 
 
 def test_agreement_takes_what_correlate_takes():

@@ -220,7 +220,7 @@ def test_the_order_of_systems_by_a_metric_and_by_people(tmp_path):
     people = open_recipe(RECIPES["caparena"], tmp_path)
     values = dict(zip(people.ids, [3, 1, 1, 2, 3, 2], strict=True))
     study = correlate(people, {"metric": values}, recipe=RECIPES["caparena"], resampling=QUICK)
-    (table,) = study._system_tables()
+    (table,) = study._build_system_tables()
     # Spearman: 1 - 6 · (0 + 1 + 1) / (3 · 8); Kendall: (2 - 1) / 3.
     assert table.rows[0][1:] == pytest.approx([0.5, 1 / 3]) and table.title == "Between the 3 systems"
 
@@ -237,7 +237,7 @@ def test_matched_ties_are_cut_for_each_metric_by_itself():
     pairs = Pairs(
         first, first + 1, np.array([0, 1]), 2, np.zeros(2, np.int64), ("all",), PairRules(people_ties="match"),
         np.array([True, False]),
-    ).doubled()  # fmt: skip
+    ).repeat_rows()  # fmt: skip
     assert pairs.verdicts(np.array([0.01, 0.02, 10.0, 20.0])).tolist() == [0.5, 1, 0.5, 1]
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from captious.errors import InputError
-from captious.study.evidence import EvidenceRow, Leaderboard, leaderboard, load_evidence, metric_label
+from captious.study.evidence import EvidenceRow, Leaderboard, leaderboard, load_evidence, get_metric_label
 
 ROW = EvidenceRow(
     dataset="d", kind="ratings", domain="photographs", language="English", caption_words=10.0, references=5.0,
@@ -93,9 +93,9 @@ def test_one_data_set_or_one_metric(tmp_path):
 
 
 def test_labels_tell_the_weights():
-    assert metric_label("clipscore") == "CLIPScore"
-    assert metric_label("bertscore(weights=org/model)") == "BERTScore (model)"
-    assert metric_label("fleur(smoothing=none)") == "FLEUR (smoothing=none)"
+    assert get_metric_label("clipscore") == "CLIPScore"
+    assert get_metric_label("bertscore(weights=org/model)") == "BERTScore (model)"
+    assert get_metric_label("fleur(smoothing=none)") == "FLEUR (smoothing=none)"
 
 
 @pytest.mark.parametrize(

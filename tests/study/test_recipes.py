@@ -12,8 +12,8 @@ from captious.options import Reading, Resampling
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
 from captious.study.ratings import gather, open_ratings, open_recipe
-from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, recipe_named
-from captious.study.records import Record, references_of
+from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, find_recipe
+from captious.study.records import Record, find_references
 from captious.study.scores import read_scores
 
 FLICKR8K_EXPERT, PASCAL50S = RECIPES["flickr8k-expert"], RECIPES["pascal50s"]
@@ -232,9 +232,9 @@ def test_one_number_of_each_raters_list_is_the_rating(tmp_path):
 
 def test_references_are_found_by_name_stem_number_or_id():
     references = {"12": ["n"], "b": ["s"], "c.jpg": ["f"], "k": ["i"]}
-    assert references_of(references, "c.jpg") == ["f"] and references_of(references, "b.png") == ["s"]
-    assert references_of(references, "COCO_val2014_000000000012.jpg") == ["n"]
-    assert references_of(references, "z", "k") == ["i"] and references_of(references, "z") == []
+    assert find_references(references, "c.jpg") == ["f"] and find_references(references, "b.png") == ["s"]
+    assert find_references(references, "COCO_val2014_000000000012.jpg") == ["n"]
+    assert find_references(references, "z", "k") == ["i"] and find_references(references, "z") == []
 
 
 def test_pairs_leave_out_what_people_cannot_decide():
@@ -275,7 +275,7 @@ def test_a_recipe_from_toml(tmp_path):
     recipe = from_toml(path)
     assert recipe.name == "mine" and recipe.scale == (1, 5) and recipe.layouts[0].image == "picture"
     (tmp_path / "mine.csv").write_text("id,picture,caption,stars\n1,p,a dog,4\n2,p,a cat,2\n3,q,a cow,5\n")
-    ratings = open_recipe(recipe_named(str(path)), tmp_path)
+    ratings = open_recipe(find_recipe(str(path)), tmp_path)
     assert ratings.values.ravel().tolist() == [4, 2, 5] and ratings.groups == ("p", "p", "q")
 
 
@@ -299,7 +299,7 @@ def test_a_recipe_that_cannot_be_read(tmp_path, text, message):
 
 def test_a_misspelt_recipe_is_pointed_out():
     with pytest.raises(InputError, match="did you mean 'flickr8k-expert'"):
-        recipe_named("flickr8k-exprt")
+        find_recipe("flickr8k-exprt")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from lab.coverage import People, coverage
 
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.stats.bootstrap import crossed_draws
+from captious.stats.bootstrap import draw_crossed
 from captious.stats.pairwise import ELO_SCALE, PRIOR
 from captious.study import Ratings, systems
 
@@ -158,7 +158,7 @@ def test_draws_over_images_and_raters_have_the_variance_of_both():
     means = lambda sums: {"mean": sums[:, 0] / sums[:, 1]}  # noqa: E731
     resampling = Resampling(4000)
     one, other, both = (
-        crossed_draws(means, rows, ways, resampling)["mean"].std() for ways in ([image], [rater], [image, rater])
+        draw_crossed(means, rows, ways, resampling)["mean"].std() for ways in ([image], [rater], [image, rater])
     )
     by_image, by_rater = values.reshape(50, 20).mean(axis=1), values.reshape(50, 20).mean(axis=0)
     assert one == pytest.approx(by_image.std() / 50**0.5, rel=0.05)

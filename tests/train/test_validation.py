@@ -8,9 +8,9 @@ from captious.io.read import read
 from captious.metrics.registry import parse_all
 from captious.models.loading import load
 from captious.options import Reading, Resampling, Runtime
-from captious.probes.retrieval import recalls
+from captious.probes.retrieval import measure_recalls
 from captious.probes.specificity import probe_specificity, read_details
-from captious.probes.vectors import embed
+from captious.probes.vectors import encode_captions
 from captious.train.options import ClipOptions, SpecsOptions, Training
 from captious.train.run import train
 
@@ -37,7 +37,7 @@ def test_the_specificity_rate_is_that_of_captious_probe_specificity(data, base, 
 def test_the_recall_is_that_of_captious_probe_retrieval(data, base, tmp_path):
     told = before(data, base, tmp_path / "out", ClipOptions(), "short-val")
     captions = read(data / "short-val.jsonl", images=data / "images", reading=Reading(several=True))
-    to_image, to_text = recalls(embed(captions, load(str(base))), ONCE)
+    to_image, to_text = measure_recalls(encode_captions(captions, load(str(base))), ONCE)
     for name, found in (("text_to_image", to_image), ("image_to_text", to_text)):
         rates = [told[f"{name}_r{depth}"] / 100 for depth in (1, 5, 10)]
         assert rates == pytest.approx([one.value for one in found.recall], abs=1e-4)

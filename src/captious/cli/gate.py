@@ -58,11 +58,11 @@ class CIFiles(Options):
 
     def write_error(self, message: str) -> None:
         """Say in the files that CI shows why there is no verdict."""
-        from captious.gating.junit import junit_error
+        from captious.gating.junit import format_junit_error
         from captious.render import Document
 
         if self.junit is not None:
-            _write(self.junit, junit_error(message))
+            _write(self.junit, format_junit_error(message))
         if self.summary and os.environ.get(SUMMARY):
             _append(Path(os.environ[SUMMARY]), Document("captious gate: no verdict", message).to_markdown())
 

@@ -128,9 +128,9 @@ def _languages_of(captions: CaptionSet) -> Mapping[str, CaptionSet]:
 
     if LANGUAGE_COLUMN not in captions.columns:
         return {}
-    from captious._by_language import by_language, names_languages
+    from captious._by_language import split_languages, has_languages
 
-    return by_language(captions) if names_languages(captions) else {}
+    return split_languages(captions) if has_languages(captions) else {}
 
 
 def _to_store(report: Report, no_references: bool, no_rows: bool) -> Report:
@@ -288,9 +288,9 @@ def _kept(
 def _exit_partly(report: Report, folder: Storage) -> NoReturn:
     """Name the shards that failed, and end with the exit code that says so."""
     from captious.runs.folder import FAILED
-    from captious.runs.shards.scoring import failed_line
+    from captious.runs.shards.scoring import format_failures
 
-    failed = failed_line(report.failed, len(report.failed) + len(report.parts))
+    failed = format_failures(report.failed, len(report.failed) + len(report.parts))
     listed = f"left out and listed in {folder.get_address(FAILED)}"
     click.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
     raise click.exceptions.Exit(PARTLY)
@@ -300,22 +300,22 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
     """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
     from captious.io.shards import expand, read_shard
     from captious.metrics.registry import parse_all
-    from captious.runs.filters import FilterSchema, UnknownName, parse_filter, run_columns
-    from captious.runs.tables import items_table
+    from captious.runs.filters import FilterSchema, UnknownName, parse_filter, list_run_columns
+    from captious.runs.tables import make_items_table
 
     labels = {str(metric): metric.label for metric in parse_all(metrics)}
     texts = {"id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", "image": "VARCHAR"}
     types = {**texts, **dict.fromkeys(labels, "DOUBLE")}
     try:
-        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+        parse_filter(text, FilterSchema(list_run_columns(types, labels), labels))
     except UnknownName:
-        from captious.runs.filters import column_types, connect
+        from captious.runs.filters import get_column_types, connect
 
         captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
         with connect() as connection:
-            connection.register("items", items_table(captions, {}, list(labels)))
-            types = column_types(connection.table("items"))
-        parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+            connection.register("items", make_items_table(captions, {}, list(labels)))
+            types = get_column_types(connection.table("items"))
+        parse_filter(text, FilterSchema(list_run_columns(types, labels), labels))
 
 
 def _what_is_sharded(source: str) -> str:

@@ -127,12 +127,12 @@ def new(
 def _new_rest(study: Path, source: Path, session: Session) -> None:
     """Write a study of the items of another one that nobody has judged yet."""
     from captious._core.files import refuse_existing, write_atomically
-    from captious.studio.collect.amend import unjudged_items
+    from captious.studio.collect.amend import find_unjudged_items
     from captious.studio.collect.log import open_log
-    from captious.studio.collect.new import rest_plan
+    from captious.studio.collect.new import make_rest_plan
 
     with closing(open_log(source)) as log:
-        text, file, ids = rest_plan(study, source, unjudged_items(log))
+        text, file, ids = make_rest_plan(study, source, find_unjudged_items(log))
     refuse_existing(file, session.output.overwrite)
     for path, content in ((file, "".join(f"{id}\n" for id in ids)), (study, text)):
         with write_atomically(path) as draft:
@@ -291,16 +291,16 @@ def show(
 
     Example: captious studio show study.toml --original > study.toml
     """
-    from captious.studio.collect.amend import unjudged_items
-    from captious.studio.owner.history import study_account
+    from captious.studio.collect.amend import find_unjudged_items
+    from captious.studio.owner.history import read_study_account
 
     with data.log() as log:
         if original:
             click.echo(log.plan().text.encode(), nl=False)
         elif unjudged:
-            click.echo("".join(f"{item}\n" for item in unjudged_items(log)), nl=False)
+            click.echo("".join(f"{item}\n" for item in find_unjudged_items(log)), nl=False)
         else:
-            session.deliver(study_account(log))
+            session.deliver(read_study_account(log))
 
 
 @command(app)
@@ -379,14 +379,14 @@ def simulate(
 
     Example: captious studio simulate study.toml --raters 200 --share careful=0.5,random=0.5
     """
-    from captious.studio.collect.log import StudyLog, database_of
+    from captious.studio.collect.log import StudyLog, find_database
     from captious.studio.collect.plan import read_plan
     from captious.studio.owner.simulate import read_share, simulate_raters
 
     shares = read_share(share) or None
     with session.working() as step:
         plan = read_plan(data.study)
-        with closing(StudyLog.open(database_of(data.study, data.db))) as log:
+        with closing(StudyLog.open(find_database(data.study, data.db))) as log:
             if log.begun:
                 log.check(plan)
             result = simulate_raters(
@@ -414,13 +414,13 @@ def demo(
     from tempfile import TemporaryDirectory
 
     from captious.studio.collect.sessions import invite as new_links
-    from captious.studio.owner.demo import demo_study
+    from captious.studio.owner.demo import open_demo_study
     from captious.studio.server import StudyServer
 
     with TemporaryDirectory(prefix="captious-studio-") as folder:
         with session.working() as step:
             step("twenty simulated raters")
-            plan, log = demo_study(Path(session.output.out or folder))
+            plan, log = open_demo_study(Path(session.output.out or folder))
         server = StudyServer.of(plan, log, port=port)
         ((_, link),) = new_links(log, 1, server.address)
         click.echo(f"{plan.title}\n  rate     {link}\n  owner    {server.owner_link}\nCtrl-C ends the demo.")
@@ -491,10 +491,10 @@ def _suspicious(log: StudyLog) -> dict[str, str]:
     """Raters who may be no people and have a task open, with the reason."""
     from datetime import datetime, timezone
 
-    from captious.studio.owner.raters import suspicious_entries
+    from captious.studio.owner.raters import find_suspicious_entries
 
     held = {slot.rater for slot in log.slots() if slot.lease}
-    reasons = suspicious_entries(log.events(), log.plan().seconds, datetime.now(timezone.utc))
+    reasons = find_suspicious_entries(log.events(), log.plan().seconds, datetime.now(timezone.utc))
     return {rater: reason for rater, reason in reasons.items() if rater in held}
 
 

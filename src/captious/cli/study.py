@@ -90,11 +90,11 @@ def agreement(
 
 def _by_recipe(study_input: StudyInput, reading: Reading) -> StudyInput:
     """Return the input with the recipe that is stored next to its file, unless the columns are named."""
-    from captious.study.recipes import recipe_beside
+    from captious.study.recipes import find_recipe_for
 
     columns = (study_input.rating, study_input.group, study_input.system, study_input.rater, study_input.scale)
     named = any((*columns, study_input.data, reading.id_column, reading.candidate_column))
-    return study_input if named else replace(study_input, source=recipe_beside(study_input.source))
+    return study_input if named else replace(study_input, source=find_recipe_for(study_input.source))
 
 
 @command(app)
@@ -181,7 +181,7 @@ def combine(
     Example: captious study combine ratings.jsonl --references refs.json --metrics "rouge,cider" --add imagine --seeds 5
     """
     from captious.study import combine_metrics, load_ratings, load_scores
-    from captious.study.combine import others_to_add
+    from captious.study.combine import collect_others
 
     if session.runtime.judging.dry_run:
         _dry_run(study_input, session, add)
@@ -189,7 +189,7 @@ def combine(
     with session.working() as step:
         ratings, recipe = load_ratings(study_input, session.reading)
         missing, id_column = session.reading.missing, study_input.scores_id_column
-        others = others_to_add(ratings, add, seeds, recipe=recipe, id_column=id_column, missing=missing, progress=step)
+        others = collect_others(ratings, add, seeds, recipe=recipe, id_column=id_column, missing=missing, progress=step)
         base = load_scores(ratings, recipe, study_input, missing, step)
         step("combining")
         result = combine_metrics(

@@ -27,7 +27,7 @@ import numpy as np
 
 from captious import InputError, Report, evaluate
 from captious._core.types import Ints
-from captious._evaluate import Specs, metric_specs
+from captious._evaluate import Specs, check_specs
 from captious.errors import require
 from captious.io.formats import read_rows
 from captious.io.join import gather_references
@@ -76,7 +76,7 @@ class CaptionMetrics:
         images: Sequence[Any] | None = None,
         resampling: Resampling = Resampling(),
     ) -> None:
-        self.metrics = metric_specs(metrics)
+        self.metrics = check_specs(metrics)
         self.tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if not hasattr(self.tokenizer, "batch_decode"):
             kind = type(tokenizer).__name__
@@ -232,7 +232,7 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
         if batch is not None and batch < 1:
             raise InputError(f"batch={batch}, expected a number of examples of at least 1")
         self.trainer, self.generate, self.data = trainer, generate, data
-        self.metrics = metric_specs(metrics)
+        self.metrics = check_specs(metrics)
         self.every, self.batch, self.resampling = every, batch, resampling
         self.ids, self.references, self.images = _collect_references(data, references, images)
         self.report: Report | None = None

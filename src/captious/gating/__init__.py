@@ -1,4 +1,4 @@
-"""The gate: whether a new system is no worse than a base by more than a margin, for scripts and CI."""
+"""The gate: a test for scripts and CI that a new system is not worse than a base by more than a margin."""
 
 from captious._core.lazy import make_exports
 

@@ -1,8 +1,8 @@
-"""The lock file of a gate: what a system is expected to score, with the signatures of the numbers, in one JSON file.
+"""The lock file of a gate: the expected values of a system with their signatures, in one JSON file.
 
-With the statistics of the items, the test of a new system is paired, as against the run itself. Without them only the
-values are known: the new system is tested against fixed numbers, which needs a larger margin, because nothing cancels
-out. The captions themselves are never stored, only a hash of those of each item, which tells whether they changed.
+With the item statistics, the test of a new system is paired, as against the run itself. Without them only the values
+are known: the new system is tested against fixed numbers, which needs a larger margin, because nothing cancels out.
+Captions are never stored, only a hash of those of each item, which shows whether they changed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse
 from captious.render.tables import dumps
-from captious.runs.pairing import by_item
+from captious.runs.pairing import load_statistics
 from captious.runs.report import Report
-from captious.stats.resampling import Statistic, id_order
+from captious.stats.resampling import Statistic, sort_ids
 
+# The first key of a lock file; its value is the format.
 KEY = "captious_lock"
-"""The first key of a lock file; its value is the format."""
 FORMAT = 1
+# Characters of a file in which the first key is looked for.
 BEGINNING = 200
-"""Characters of a file in which the first key is looked for."""
 NOT_STORED = "no value when the lock file was written"
 
 
 @dataclass(frozen=True)
 class LockedMetric:
-    """The expected value of one metric; with the statistics of the items, in the order of their ids."""
+    """The expected value of one metric, with the item statistics in the order of the ids."""
 
     signature: Signature
     value: float
@@ -54,16 +54,18 @@ class LockedMetric:
     unscored: tuple[int, ...] = ()
     """Items without a value, as positions in the order of the ids."""
 
-    def measurement(self, metric: Metric, ids: Sequence[str], where: str) -> Measurement:
-        """The measurement of the base on these items, which are in the order of their ids."""
-        rows = _unpacked(self.rows, len(ids) * self.width, where, self.signature.metric).reshape(len(ids), self.width)
+    def build_measurement(self, metric: Metric, ids: Sequence[str], where: str) -> Measurement:
+        """Return the measurement of the base on these items, which are sorted by id."""
+        rows = _unpack_array(self.rows, len(ids) * self.width, where, self.signature.metric).reshape(
+            len(ids), self.width
+        )
         if any(not 0 <= index < len(ids) for index in self.unscored):
             raise InputError(f"{where}: {self.signature.metric} has an unscored item that does not exist")
         reasons = {ids[index]: NOT_STORED for index in self.unscored}
         return Measurement(metric, tuple(ids), rows, self.signature, reasons)
 
-    def statistic(self, items: int) -> Statistic:
-        """The expected value as a statistic that no resample moves."""
+    def build_statistic(self, items: int) -> Statistic:
+        """Return the expected value as a statistic that is the same in every resample."""
         value = self.value
         nothing = np.zeros((items, 1))
         return Statistic(nothing, lambda sums: np.full(len(sums), value), nothing.sum(axis=0), value)
@@ -71,7 +73,7 @@ class LockedMetric:
 
 @dataclass(frozen=True)
 class Lock:
-    """What a lock file says."""
+    """The content of a lock file."""
 
     path: str
     name: str
@@ -82,20 +84,20 @@ class Lock:
     """Hashes of the items' captions, in the order of the ids."""
 
     def metric(self, key: str) -> Metric:
-        """A metric of the file."""
+        """Return a metric of the file."""
         return parse(key)
 
-    def changed(self, captions: CaptionSet) -> list[bool] | None:
-        """Which items have other captions than the base had; nothing if the file has no hashes."""
+    def find_changed(self, captions: CaptionSet) -> list[bool] | None:
+        """Return a mask of the items whose captions differ from the base's; None if the file has no hashes."""
         if not self.captions:
             return None
-        stored = _unpacked(self.captions, len(captions), self.path, "captions", "<u8")
-        changed: list[bool] = (stored != caption_hashes(captions)).tolist()
+        stored = _unpack_array(self.captions, len(captions), self.path, "captions", "<u8")
+        changed: list[bool] = (stored != hash_captions(captions)).tolist()
         return changed
 
 
 def is_lock(path: Any) -> bool:
-    """Whether a path is that of a lock file, which its first key says."""
+    """Return True if a path is that of a lock file, by its first key."""
     if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:
@@ -105,14 +107,14 @@ def is_lock(path: Any) -> bool:
 def write_lock(
     path: str | os.PathLike[str], report: Report, metrics: Sequence[str] | None = None, *, statistics: bool = True
 ) -> None:
-    """Write the values of a report as those that a gate expects; a file that is not a lock file is not replaced.
+    """Write the values of a report as those that a gate expects; other files are not overwritten.
 
     ``statistics=False`` stores only the values.
     """
     refuse_other_file(path)
-    report = by_item(report)
+    report = load_statistics(report)
     captions, keys = report.captions, list(report.measurements) if metrics is None else list(metrics)
-    order = id_order(captions.ids)
+    order = sort_ids(captions.ids)
     locked = []
     for key in keys:
         measurement = report.measurements[key]
@@ -124,24 +126,24 @@ def write_lock(
         if statistics:
             rows = np.asarray(measurement.rows, dtype=np.float64)[order]
             positions = [place for place, index in enumerate(order) if captions.ids[index] in measurement.reasons]
-            entry |= {"width": rows.shape[1], "rows": _packed(rows), "unscored": positions}
+            entry |= {"width": rows.shape[1], "rows": _pack_array(rows), "unscored": positions}
         locked.append({"metric": key, **entry})
     data: dict[str, Any] = {KEY: FORMAT, "captious": __version__, "name": PurePath(report.name).name, "metrics": locked}
     if statistics:
-        data["captions"] = _packed(caption_hashes(captions.take(order)))
+        data["captions"] = _pack_array(hash_captions(captions.take(order)))
     with write_atomically(Path(path)) as draft:
         draft.write_text(dumps(data, indent=1) + "\n", encoding="utf-8", errors="replace")
 
 
 def refuse_other_file(path: str | os.PathLike[str]) -> None:
-    """Refuse to replace what is not a lock file, and a place where nothing can be written."""
+    """Raise InputError if the path is another file than a lock file, or cannot be written."""
     refuse_unwritable(Path(path))
     if Path(path).exists() and not is_lock(path):
         raise InputError(f"{path}: is not a lock file, expected one, or a name that is free")
 
 
 def read_lock(path: str | os.PathLike[str]) -> Lock:
-    """Read a lock file; only the metrics that it names are imported, and nothing is computed."""
+    """Read a lock file; imports only the metrics that it names, and computes nothing."""
     where = os.fspath(path)
     try:
         data = load_json(where)
@@ -167,18 +169,18 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
     return Lock(where, name, version, metrics, captions)
 
 
-def caption_hashes(captions: CaptionSet) -> Any:
-    """A hash of the captions of each item."""
+def hash_captions(captions: CaptionSet) -> Any:
+    """Return a hash of the captions of each item."""
     return hash_texts(json.dumps(list(texts)) for texts in captions.candidates)
 
 
-def _packed(values: Any) -> str:
+def _pack_array(values: Any) -> str:
     little = np.ascontiguousarray(values, dtype=np.dtype(values.dtype).newbyteorder("<"))
     return base64.b64encode(zlib.compress(little.tobytes(), 9)).decode("ascii")
 
 
-def _unpacked(text: str, number: int, where: str, what: str, kind: str = "<f8") -> Floats:
-    """Numbers of eight bytes each; a file that would unpack to more of them is refused first."""
+def _unpack_array(text: str, number: int, where: str, what: str, kind: str = "<f8") -> Floats:
+    """Decode ``number`` values of eight bytes each; longer data are rejected without decompressing all of them."""
     try:
         content = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 8 * number + 1)
     except (binascii.Error, ValueError, zlib.error):

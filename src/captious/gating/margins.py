@@ -1,4 +1,4 @@
-"""Margins of a gate: how much each metric may lose, in its own unit or as a share of the base's value."""
+"""Margins of a gate: the allowed loss of each metric, in its unit or as a share of the base's value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from captious._core.numbers import parse_number
 from captious._core.records import parse_record, parse_toml, read_text
 from captious._core.specs import split_specs
-from captious._evaluate import Specs, metric_specs
+from captious._evaluate import Specs, check_specs
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse_all
@@ -23,14 +23,14 @@ EXPECTED = "a number such as 0.02, or a share such as 1%"
 
 @dataclass(frozen=True)
 class AllowedLoss:
-    """What a metric may lose: an amount in its own unit, or a share of the base's value."""
+    """The allowed loss of a metric: an amount in its unit, or a share of the base's value."""
 
     amount: float
     relative: bool = False
 
     @classmethod
     def of(cls, value: Any, where: str = "margin") -> AllowedLoss:
-        """The loss that a number or a text such as ``1%`` means.
+        """Parse a number or a text such as ``1%``.
 
         >>> AllowedLoss.of("1%"), AllowedLoss.of(0.02)
         (AllowedLoss(amount=0.01, relative=True), AllowedLoss(amount=0.02, relative=False))
@@ -48,7 +48,7 @@ class AllowedLoss:
         return cls(amount, relative)
 
     def absolute(self, base: float) -> float:
-        """The loss in the unit of the metric, if the base has this value."""
+        """Return the loss in the unit of the metric, for this value of the base."""
         return self.amount * abs(base) if self.relative else self.amount
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class AllowedLoss:
 
 @dataclass(frozen=True)
 class GateFile:
-    """What a gate's file in TOML says."""
+    """The content of a gate's TOML file."""
 
     metrics: str | tuple[str, ...] = ()
     margin: float | str = ""
@@ -67,7 +67,7 @@ class GateFile:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> GateFile:
-        """Read the file; a mistake is one line."""
+        """Read the file; raise InputError with one line if it is invalid."""
         where = os.fspath(path)
         table = parse_toml(read_text(Path(path), "file of margins"), where, "file of margins")
         margins = table.pop("margins", {})
@@ -77,26 +77,26 @@ class GateFile:
 
     @property
     def specs(self) -> list[str]:
-        """The metrics to test; those of the margins if it names none."""
+        """The metrics to test; without them, those of the margins."""
         named = [self.metrics] if isinstance(self.metrics, str) else list(self.metrics)
         return named or ([] if self.margin != "" else list(self.margins or ()))
 
-    def asked(self, metrics: Specs | None) -> list[str | Metric] | None:
-        """The metrics that an argument names, otherwise those of the file; None if neither names any."""
+    def select_specs(self, metrics: Specs | None) -> list[str | Metric] | None:
+        """Return the metrics of an argument, otherwise those of the file; None if neither has any."""
         named = self.specs or None if metrics is None else metrics
-        return None if named is None else metric_specs(named)
+        return None if named is None else check_specs(named)
 
     @property
     def by_name(self) -> dict[str, AllowedLoss]:
-        """The margins by the name of the metric; that of all others under the empty name."""
+        """The margins by the name of the metric; the default margin under the empty name."""
         named = {name: AllowedLoss.of(value, f"margin of {name}") for name, value in (self.margins or {}).items()}
         return named | ({"": AllowedLoss.of(self.margin)} if self.margin != "" else {})
 
 
-def gate_file(margin: Margins | None) -> GateFile:
-    """What margins in any form say: a number, ``1%``, ``cider=0.02,rouge=1%``, a mapping, or a file in TOML.
+def parse_margins(margin: Margins | None) -> GateFile:
+    """Parse margins in any form: a number, ``1%``, ``cider=0.02,rouge=1%``, a mapping, or a TOML file.
 
-    >>> gate_file("cider=0.02, 1%").by_name
+    >>> parse_margins("cider=0.02, 1%").by_name
     {'cider': AllowedLoss(amount=0.02, relative=False), '': AllowedLoss(amount=0.01, relative=True)}
     """
     if margin is None:
@@ -122,14 +122,14 @@ def gate_file(margin: Margins | None) -> GateFile:
     return GateFile(margin=every, margins=named)
 
 
-def margins_of(by_name: Mapping[str, AllowedLoss], labels: Mapping[str, str]) -> dict[str, AllowedLoss]:
-    """The margin of each metric by its written form; every metric must have one, and every name must be a metric.
+def match_margins(by_name: Mapping[str, AllowedLoss], labels: Mapping[str, str]) -> dict[str, AllowedLoss]:
+    """Return the margin of each metric by its written form; raise InputError for missing margins and unknown names.
 
-    A name that stands for several metrics, such as ``bleu``, means all of those that are tested.
+    A name of several metrics, such as ``bleu``, means all of those that are tested.
     """
     found: dict[str, AllowedLoss] = {}
     for name, loss in by_name.items():
-        for key in _named(name, labels) if name else ():
+        for key in _find_metrics(name, labels) if name else ():
             found[key] = loss
     lacking = [key for key in labels if key not in found]
     if lacking and "" not in by_name:
@@ -138,7 +138,7 @@ def margins_of(by_name: Mapping[str, AllowedLoss], labels: Mapping[str, str]) ->
     return {key: found.get(key, by_name.get("", AllowedLoss(0))) for key in labels}
 
 
-def _named(name: str, labels: Mapping[str, str]) -> list[str]:
+def _find_metrics(name: str, labels: Mapping[str, str]) -> list[str]:
     try:
         variants = [str(metric) for metric in parse_all(name)]
     except InputError:

@@ -1,4 +1,4 @@
-"""What a gate can confirm before there is a new system: the margins for this many items, and the items for a margin."""
+"""Planning of a gate before there is a new system: the margins for a number of items, and the items for a margin."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 from captious._evaluate import Scoring, Specs
 from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock
-from captious.gating.margins import Margins, gate_file, margins_of
-from captious.gating.sides import paired_sides, scored, tested_metrics, without_intervals
+from captious.gating.margins import Margins, match_margins, parse_margins
+from captious.gating.sides import drop_intervals, read_sides, score_system, select_tested_metrics
 from captious.gating.verdict import run_tests
 from captious.metrics.contract import Metric
 from captious.options import Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Result, Table
 from captious.stats.bootstrap import bootstrap
-from captious.stats.noninferiority import MOST_ITEMS, POWER, chance_to_pass, span
+from captious.stats.noninferiority import MOST_ITEMS, POWER, compute_chance_to_pass, compute_span
 
+# The share of captions that a new system is taken to change.
 CHANGED = 0.2
-"""The share of captions that a new system is taken to change."""
 
 
 @dataclass(frozen=True)
 class PlannedMetric:
-    """What a gate could confirm by one metric."""
+    """The smallest margin that a gate could confirm for one metric."""
 
     metric: str
     label: str
@@ -44,7 +44,7 @@ class PlannedMetric:
 
 @dataclass(frozen=True, repr=False)
 class GatePlan(Result):
-    """Margins and numbers of items that go together."""
+    """Margins and the numbers of items that they need."""
 
     name: str
     items: int
@@ -58,7 +58,7 @@ class GatePlan(Result):
         return f"<GatePlan {self.name}: {len(self.rows)} metrics, {self.items} items>"
 
     def document(self) -> Document:
-        """A row for each metric."""
+        """Return a table with a row for each metric."""
         columns: list[Column | str] = [
             "metric",
             Column("value", percent=1),
@@ -106,10 +106,10 @@ def plan_gate(
     reading: Reading = Reading(),
     changed: float = CHANGED,
 ) -> GatePlan:
-    """What a gate could confirm of a system that is as good as the base and changes this share of its captions.
+    """Compute what a gate could confirm of an equally good system that changes this share of the captions.
 
-    With ``new``, a system of the past, the spread of differences is that of the pair. Without it, the two values of an
-    item whose caption changed are taken to correlate by 0.5, so that their difference spreads as the values do.
+    With ``new``, a past system, the spread of differences is measured on the pair. Without it, the two values of an
+    item whose caption changed are assumed to correlate by 0.5, so that their difference spreads as the values do.
     """
     scoring = Scoring.of(resampling, runtime, progress, reading)
     check_value("changed", changed, float, Option("", min=0, max=1))
@@ -117,20 +117,24 @@ def plan_gate(
         raise InputError("samples=0: a plan needs resamples, expected at least 1")
     if changed == 0:
         raise InputError("changed 0.0, expected a share above 0, such as changed=0.2")
-    settings = gate_file(margin)
-    specs = settings.asked(metrics)
-    spread = _spread_of_base(base, specs, scoring) if new is None else _spread_of_pair(base, new, specs, scoring)
+    settings = parse_margins(margin)
+    specs = settings.select_specs(metrics)
+    spread = (
+        _measure_base_spread(base, specs, scoring) if new is None else _measure_pair_spread(base, new, specs, scoring)
+    )
     known = {key: one.label for key, one in spread.metrics.items()}
-    losses = margins_of(settings.by_name, known) if settings.by_name else {}
+    losses = match_margins(settings.by_name, known) if settings.by_name else {}
     rows = []
     for key, one in spread.metrics.items():
         allowed = losses[key].absolute(one.value) if losses else None
-        rows.append(_planned(key, one, allowed, math.sqrt(changed / (spread.changed or 1.0)), spread.items, resampling))
+        rows.append(
+            _plan_metric(key, one, allowed, math.sqrt(changed / (spread.changed or 1.0)), spread.items, resampling)
+        )
     return GatePlan(spread.name, spread.items, changed, tuple(rows), resampling.level, spread.changed)
 
 
 class _MetricSpread(NamedTuple):
-    """How far a metric of two equal systems differs by chance, if the known share of the captions changes."""
+    """The standard error of the difference between two equal systems, for the known share of changed captions."""
 
     label: str
     value: float
@@ -139,7 +143,7 @@ class _MetricSpread(NamedTuple):
 
 
 class _Spread(NamedTuple):
-    """What a plan knows of the items."""
+    """The spread of all metrics on some items."""
 
     name: str
     items: int
@@ -148,9 +152,9 @@ class _Spread(NamedTuple):
     """The share of captions that changed where a pair was measured."""
 
 
-def _spread_of_pair(base: Any, new: Any, specs: Sequence[str | Metric] | None, scoring: Scoring) -> _Spread:
-    """The spread of the differences between two systems."""
-    sides = paired_sides(base, new, specs, scoring)
+def _measure_pair_spread(base: Any, new: Any, specs: Sequence[str | Metric] | None, scoring: Scoring) -> _Spread:
+    """Measure the spread of the differences between two systems."""
+    sides = read_sides(base, new, specs, scoring)
     if not sides.changed:
         raise InputError(
             f"{sides.new.name}: no caption differs from those of {sides.base.name}, expected another system"
@@ -159,19 +163,19 @@ def _spread_of_pair(base: Any, new: Any, specs: Sequence[str | Metric] | None, s
         sides.pairs, dict.fromkeys(sides.labels, 0.0), dict.fromkeys(sides.labels, True), scoring.resampling
     )
     metrics = {
-        key: _MetricSpread(label, sides.pairs[key].baseline.value, tests[key].error, sides.metric(key).decimals)
+        key: _MetricSpread(label, sides.pairs[key].baseline.value, tests[key].error, sides.get_metric(key).decimals)
         for key, label in sides.labels.items()
     }
     return _Spread(sides.base.name, sides.items, metrics, sides.changed)
 
 
-def _spread_of_base(base: Any, specs: Sequence[str | Metric] | None, scoring: Scoring) -> _Spread:
-    """The spread of the values of one system."""
+def _measure_base_spread(base: Any, specs: Sequence[str | Metric] | None, scoring: Scoring) -> _Spread:
+    """Measure the spread of the values of one system."""
     if isinstance(base, Lock) or is_lock(base):
         path = base.path if isinstance(base, Lock) else base
         raise InputError(f"{path}: is a lock file, expected a run or a file of captions to plan with")
-    report = scored(base, specs, without_intervals(scoring))
-    keys, _ = tested_metrics(list(report), specs)
+    report = score_system(base, specs, drop_intervals(scoring))
+    keys, _ = select_tested_metrics(list(report), specs)
     estimates = bootstrap({key: report.measurements[key].statistic for key in keys}, scoring.resampling)
     metrics = {
         key: _MetricSpread(report.label(key), one.value, one.error, report.measurements[key].metric.decimals)
@@ -180,12 +184,12 @@ def _spread_of_base(base: Any, specs: Sequence[str | Metric] | None, scoring: Sc
     return _Spread(report.name, report.size, metrics)
 
 
-def _planned(
+def _plan_metric(
     key: str, spread: _MetricSpread, allowed: float | None, factor: float, items: int, resampling: Resampling
 ) -> PlannedMetric:
-    """A row of the plan; ``factor`` turns the known error into that of the planned share of changes."""
+    """Return a row of the plan; ``factor`` scales the known error to the planned share of changes."""
     error, level = spread.error * factor, resampling.level
-    confirms = span(level) * error
+    confirms = compute_span(level) * error
     needed = items * (confirms / allowed) ** 2 if allowed else math.inf
     return PlannedMetric(
         key,
@@ -194,7 +198,7 @@ def _planned(
         error,
         confirms,
         allowed,
-        None if allowed is None else chance_to_pass(allowed, error, level),
+        None if allowed is None else compute_chance_to_pass(allowed, error, level),
         math.ceil(needed) if needed < MOST_ITEMS else None,
         spread.decimals,
     )

@@ -1,4 +1,4 @@
-"""Base and new of a gate on the same items: read, scored, and refused unless their signatures agree."""
+"""Base and new system of a gate on the same items: read, scored, and checked for equal signatures."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from captious._compare import StatisticPair, paired_reports, paired_statistics, stored_report, system_captions
+from captious._compare import StatisticPair, get_captions, open_report, pair_reports, pair_statistics
 from captious._core.specs import split_specs
-from captious._evaluate import Scoring, Specs, evaluate, metric_specs
+from captious._evaluate import Scoring, Specs, check_specs, evaluate
 from captious._version import __version__
 from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock, read_lock, refuse_other_file, write_lock
@@ -19,13 +19,13 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import Reading, Resampling, Runtime
-from captious.runs.pairing import by_item, on_items, shared_metrics
+from captious.runs.pairing import find_shared_metrics, load_statistics, restrict_to_items
 from captious.runs.report import Report
-from captious.stats.resampling import id_order
+from captious.stats.resampling import sort_ids
 
 
 class BaseSide(NamedTuple):
-    """What is known of the base."""
+    """Measurements of the base."""
 
     name: str
     measurements: Mapping[str, Measurement]
@@ -34,7 +34,7 @@ class BaseSide(NamedTuple):
 
 
 class NewSide(NamedTuple):
-    """What is known of the new system."""
+    """Measurements of the new system."""
 
     name: str
     report: Report
@@ -47,7 +47,7 @@ class NewSide(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedSides:
-    """Base and new on the same items, with the metrics that are tested."""
+    """Base and new system on the same items, with the tested metrics."""
 
     base: BaseSide
     new: NewSide
@@ -60,8 +60,8 @@ class PairedSides:
     lock: Lock | None
     warnings: tuple[str, ...]
 
-    def metric(self, key: str) -> Metric:
-        """A tested metric."""
+    def get_metric(self, key: str) -> Metric:
+        """Return a tested metric."""
         return self.new.measurements[key].metric
 
     @property
@@ -71,27 +71,27 @@ class PairedSides:
             return None
         captions = self.new.report.captions
         if self.lock is not None:
-            changed = self.lock.changed(captions)
+            changed = self.lock.find_changed(captions)
             return None if changed is None else sum(changed) / len(changed)
         assert self.base.report is not None
         before = self.base.report.captions.candidates
         return sum(ours != theirs for ours, theirs in zip(before, captions.candidates, strict=True)) / len(captions)
 
 
-def paired_sides(
+def read_sides(
     base: Any,
     new: Any,
     specs: Sequence[str | Metric] | None,
     scoring: Scoring,
 ) -> PairedSides:
-    """Read and score both sides; their signatures must agree except for the captions."""
-    names = sides_names(base, new)
-    scoring = without_intervals(scoring)  # the bounds of the difference are all that is needed
+    """Read and score both sides; raise InputError unless their signatures agree except for the captions."""
+    names = name_sides(base, new)
+    scoring = drop_intervals(scoring)  # the bounds of the difference are all that is needed
     if isinstance(base, Lock) or is_lock(base):
-        return _against_lock(base, new, names, specs, scoring)
-    paired = paired_reports(dict(zip(names, (base, new), strict=True)), specs, scoring, by_id=True)
+        return _read_lock_sides(base, new, names, specs, scoring)
+    paired = pair_reports(dict(zip(names, (base, new), strict=True)), specs, scoring, by_id=True)
     reports = [paired.reports[name] for name in names]
-    keys, left_out = tested_metrics(list(reports[0]), specs)
+    keys, left_out = select_tested_metrics(list(reports[0]), specs)
     ours, theirs = (report.measurements for report in reports)
     for key in keys:
         _check_signatures(ours[key].signature, theirs[key].signature, names)
@@ -106,36 +106,36 @@ def paired_sides(
         paired.units,
         paired.sharded,
         None,
-        (*paired.remarks, *left_out, *_other_version(names, reports)),
+        (*paired.remarks, *left_out, *_warn_about_versions(names, reports)),
     )
 
 
-def _against_lock(
+def _read_lock_sides(
     base: Any,
     new: Any,
     names: Sequence[str],
     specs: Sequence[str | Metric] | None,
     scoring: Scoring,
 ) -> PairedSides:
-    """The sides if the base is a lock file, which has the statistics of its items, or only the values."""
+    """Read the sides if the base is a lock file, with item statistics or only values."""
     lock = base if isinstance(base, Lock) else read_lock(base)
     wanted = list(map(str, parse_all(specs))) if specs else list(lock.metrics)
     if lacking := [key for key in wanted if key not in lock.metrics]:
         raise InputError(f"{lock.path}: has no {lacking[0]}, only {', '.join(lock.metrics)}")
-    report = scored(new, wanted, scoring)
-    keys, left_out = tested_metrics([report.measurements[key] for key in wanted], specs)
+    report = score_system(new, wanted, scoring)
+    keys, left_out = select_tested_metrics([report.measurements[key] for key in wanted], specs)
     statistics: dict[str, StatisticPair] = {}
     measurements: dict[str, Measurement] = {}
     for key in keys:
         locked, measurement = lock.metrics[key], report.measurements[key]
         _check_signatures(locked.signature, measurement.signature, names)
         if locked.width:
-            measurements[key] = locked.measurement(measurement.metric, measurement.ids, lock.path)
-            statistics[key] = paired_statistics(measurements[key], measurement)
+            measurements[key] = locked.build_measurement(measurement.metric, measurement.ids, lock.path)
+            statistics[key] = pair_statistics(measurements[key], measurement)
         else:
             own = measurement.statistic
             items = len(measurement.ids) - len(measurement.reasons)
-            statistics[key] = StatisticPair(locked.statistic(len(own.rows)), own, items)
+            statistics[key] = StatisticPair(locked.build_statistic(len(own.rows)), own, items)
     remarks = list(left_out)
     if not all(lock.metrics[key].width for key in keys):
         remarks.append(
@@ -158,30 +158,30 @@ def _against_lock(
     )
 
 
-def without_intervals(scoring: Scoring) -> Scoring:
-    """The same way of scoring, without resamples."""
+def drop_intervals(scoring: Scoring) -> Scoring:
+    """Return the scoring options without resamples."""
     return replace(scoring, resampling=replace(scoring.resampling, samples=0))
 
 
-def scored(system: Any, keys: Sequence[str | Metric] | None, scoring: Scoring) -> Report:
-    """The report of one system with its items in the order of their ids; a run is not scored again."""
+def score_system(system: Any, keys: Sequence[str | Metric] | None, scoring: Scoring) -> Report:
+    """Return the report of one system with its items sorted by id; a run is not scored again."""
     written = None if keys is None else list(map(str, parse_all(keys)))
-    report = stored_report(system, written)
+    report = open_report(system, written)
     if report is None:
-        captions = read(system_captions(system), reading=scoring.reading)
-        captions = captions.take(id_order(captions.ids))
+        captions = read(get_captions(system), reading=scoring.reading)
+        captions = captions.take(sort_ids(captions.ids))
         specs = DEFAULT if keys is None else keys
         return evaluate(
             captions, specs, resampling=scoring.resampling, runtime=scoring.runtime, progress=scoring.progress
         )
-    report = by_item(report)
+    report = load_statistics(report)
     ids = next(iter(report)).ids
-    order = [ids[index] for index in id_order(ids)]
-    return on_items(report, shared_metrics({report.name: report}, written), order, scoring.resampling)
+    order = [ids[index] for index in sort_ids(ids)]
+    return restrict_to_items(report, find_shared_metrics({report.name: report}, written), order, scoring.resampling)
 
 
-def sides_names(base: Any, new: Any) -> list[str]:
-    """What the two sides are called: by their files, or base and new."""
+def name_sides(base: Any, new: Any) -> list[str]:
+    """Return the names of both sides: those of their files, or base and new."""
     sources = [
         one.path if isinstance(one, Lock) else one.name if isinstance(one, Report) else one for one in (base, new)
     ]
@@ -191,16 +191,16 @@ def sides_names(base: Any, new: Any) -> list[str]:
     return [role if name == "captions" else get_stem(name) for name, role in zip(names, ("base", "new"), strict=True)]
 
 
-def tested_metrics(
+def select_tested_metrics(
     measurements: Sequence[Measurement], specs: Sequence[str | Metric] | None
 ) -> tuple[list[str], list[str]]:
-    """The metrics that a gate tests, and the notes about those that it leaves out.
+    """Return the metrics that a gate tests, and notes about those that it leaves out.
 
-    A length or a count, such as CHAIR's words, is no better for being higher: it is tested only if it is named by
-    itself. What counts distinct things over the whole set cannot be resampled.
+    A length or a count, such as CHAIR's words, has no better direction: it is tested only if it is named explicitly.
+    Counts of distinct types over the whole set cannot be resampled.
     """
     asked = {str(spec) for spec in specs or ()}
-    asked |= {str(one) for spec in specs or () if isinstance(spec, str) for one in _alone(spec)}
+    asked |= {str(one) for spec in specs or () if isinstance(spec, str) for one in _find_single_metrics(spec)}
     keys, lines = [], []
     for measurement in measurements:
         metric = measurement.metric
@@ -215,14 +215,14 @@ def tested_metrics(
     return keys, lines
 
 
-def _alone(spec: str) -> list[Metric]:
-    """The metrics of a written list that are named by themselves, not as one of several variants."""
+def _find_single_metrics(spec: str) -> list[Metric]:
+    """Return the metrics of a written list that are named explicitly, not as one of several variants."""
     named = [parse_all(part) for part in split_specs(spec)]
     return [one for metrics in named if len(metrics) == 1 for one in metrics]
 
 
 def _check_signatures(base: Signature, new: Signature, names: Sequence[str]) -> None:
-    """Refuse numbers that were not made in the same way of the same items and references."""
+    """Raise InputError if settings, items or references of the two sides differ."""
     facts = [
         (("metric", one.metric), *one.settings.items(), ("items", one.items), ("references", one.references))
         for one in (base, new)
@@ -230,8 +230,8 @@ def _check_signatures(base: Signature, new: Signature, names: Sequence[str]) -> 
     for ours, theirs in zip(*facts, strict=False):
         if ours != theirs:
             raise InputError(
-                f"{base.metric}: {names[0]} has {ours[0]}:{_shown(ours[1])}, {names[1]} has {theirs[0]}:"
-                f"{_shown(theirs[1])}; expected the same"
+                f"{base.metric}: {names[0]} has {ours[0]}:{_format_value(ours[1])}, {names[1]} has {theirs[0]}:"
+                f"{_format_value(theirs[1])}; expected the same"
             )
     if len(facts[0]) != len(facts[1]) or base.fingerprint != new.fingerprint:
         raise InputError(
@@ -239,11 +239,11 @@ def _check_signatures(base: Signature, new: Signature, names: Sequence[str]) -> 
         )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "-".join(map(str, dict.fromkeys(value))) if isinstance(value, tuple) else str(value)
 
 
-def _other_version(names: Sequence[str], reports: Sequence[Report]) -> list[str]:
+def _warn_about_versions(names: Sequence[str], reports: Sequence[Report]) -> list[str]:
     versions = [report.source.version for report in reports]
     if versions[0] == versions[1]:
         return []
@@ -261,7 +261,7 @@ def lock_system(
     reading: Reading = Reading(),
     statistics: bool = True,
 ) -> Report:
-    """Score a system, or open its run, and write a lock file that expects its values; its report is given back.
+    """Score a system, or open its run, write a lock file that expects its values, and return its report.
 
     Without ``metrics``, those of the lock file that already exists, or those of the run. ``statistics=False`` stores
     the values alone. The other arguments are those of ``gate``.
@@ -269,8 +269,8 @@ def lock_system(
     scoring = Scoring.of(resampling, runtime, progress, reading)
     refuse_other_file(path)
     known = list(read_lock(path).metrics) if metrics is None and is_lock(path) else None
-    specs = metric_specs(metrics) if metrics is not None else known
-    report = scored(new, specs, scoring)
-    keys, _ = tested_metrics(list(report), specs)
+    specs = check_specs(metrics) if metrics is not None else known
+    report = score_system(new, specs, scoring)
+    keys, _ = select_tested_metrics(list(report), specs)
     write_lock(path, report, keys, statistics=statistics)
     return report

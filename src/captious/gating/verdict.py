@@ -1,4 +1,4 @@
-"""``captious.gate``: a test of non-inferiority between a base and a new system on the same items, with one verdict."""
+"""``captious.gate``: a non-inferiority test between a base and a new system on the same items, with one verdict."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from captious._compare import StatisticPair
 from captious._core.arguments import accept_positions
 from captious._evaluate import Scoring, Specs
 from captious.errors import InputError
-from captious.gating.margins import AllowedLoss, Margins, gate_file, margins_of
-from captious.gating.sides import PairedSides, paired_sides
+from captious.gating.margins import AllowedLoss, Margins, match_margins, parse_margins
+from captious.gating.sides import PairedSides, read_sides
 from captious.options import LEVEL, Bounds, Missing, Option, Reading, Resampling, Runtime, Undecided, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, Text
 from captious.render.document import Tone
 from captious.runs.report import join_signatures
-from captious.stats.noninferiority import POWER, Decision, GainDraws, NonInferiority, decisions, span
-from captious.stats.resampling import Resamples, error_statistic, id_order, influences, resampled
+from captious.stats.noninferiority import POWER, Decision, GainDraws, NonInferiority, compute_span, make_decisions
+from captious.stats.resampling import Resamples, compute_influences, make_error_statistic, resample_statistics, sort_ids
 
+# The number of captions that a gate shows, those that lost most.
 LOST = 10
-"""The number of captions that a gate shows, those that lost most."""
+# Items, or changed captions, below which a loss of the margin can pass in more than 8 % (docs/results/gate.md).
 FEW: dict[Bounds, int] = {"studentized": 30, "t": 100, "percentile": 100}
-"""Items, or changed captions, below which a loss of the margin can pass in more than 8 % (docs/results/gate.md)."""
+# What happens below: `lab/benchmarks/gate_shapes.py` prints the numbers.
 TOO_OFTEN: dict[Bounds, str] = {
     "studentized": "a large loss in a few captions can be missed: such a loss, as large as the margin, passes in 11% "
     "of cases with 15 changed captions and in 23% with 7, instead of 5%",
@@ -32,9 +33,8 @@ TOO_OFTEN: dict[Bounds, str] = {
     "percentile": "a loss as large as the margin passes in 4 to 29% of cases instead of 5%; interval=studentized is "
     "better",
 }
-"""What happens below: ``lab/benchmarks/gate_shapes.py`` prints the numbers."""
+# The first line of the Markdown, by which a comment is found again and replaced.
 MARK = "<!-- captious-gate -->"
-"""The first line of the Markdown, by which a comment is found again and replaced."""
 TONES: dict[Decision, Tone] = {"pass": "good", "worse": "bad", "undecided": "unsure"}
 WORDS: dict[Decision, str] = {"pass": "pass", "worse": "worse", "undecided": "cannot tell"}
 EXIT: dict[Decision, int] = {"pass": 0, "worse": 1, "undecided": 3}
@@ -42,7 +42,7 @@ EXIT: dict[Decision, int] = {"pass": 0, "worse": 1, "undecided": 3}
 
 @dataclass(frozen=True)
 class GateRow:
-    """One metric of a gate."""
+    """The test of one metric."""
 
     metric: str
     label: str
@@ -79,7 +79,7 @@ class GateRow:
 
 
 class LostCaption(NamedTuple):
-    """An item whose caption lost."""
+    """An item whose caption scores lower than that of the base."""
 
     id: str
     base_value: float
@@ -92,7 +92,7 @@ class LostCaption(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Gate(Result):
-    """The verdict on a new system, with what it is made of. ``print``, ``save`` and others come from ``Result``."""
+    """The verdict on a new system, with its tests. ``print``, ``save`` and others come from ``Result``."""
 
     base: str
     new: str
@@ -130,7 +130,7 @@ class Gate(Result):
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with: 0 pass, 1 worse, 3 cannot tell, or what ``undecided`` sets instead."""
+        """Exit code of the command: 0 pass, 1 worse, 3 cannot tell, unless ``undecided`` sets another."""
         if self.verdict == "undecided" and self.undecided:
             return EXIT["pass"] if self.undecided == "warn" else EXIT["worse"]
         return EXIT[self.verdict]
@@ -146,12 +146,12 @@ class Gate(Result):
         return f"Cannot tell whether {self.new} loses more than the margin in {names['undecided']}"
 
     def document(self) -> Document:
-        """The verdict first; the metrics, what would decide, and the captions that lost most."""
-        sections: list[Section] = [self._metrics()]
-        if lines := self._advice():
+        """Return the verdict, the metrics, advice on undecided ones, and the captions that lost most."""
+        sections: list[Section] = [self._build_metrics_table()]
+        if lines := self._list_advice():
             sections.append(Text(lines, "What would decide", bullets=len(lines) > 1))
         if self.lost:
-            sections.append(self._lost())
+            sections.append(self._build_lost_table())
         size = f"{self.items:,} items"
         size += "" if self.changed is None else f", {100 * self.changed:.3g}% of the captions changed"
         return Document(
@@ -169,7 +169,7 @@ class Gate(Result):
     def _unit(self) -> str:
         return "" if self.unit == "items" else self.unit
 
-    def _metrics(self) -> Table:
+    def _build_metrics_table(self) -> Table:
         level = 2 * self.resampling.level - 1
         columns: tuple[Column | str, ...] = (
             "metric",
@@ -204,8 +204,8 @@ class Gate(Result):
         )
         return Table("gate", "", columns, rows, note)
 
-    def _advice(self) -> list[str]:
-        """What would turn *cannot tell* into a verdict."""
+    def _list_advice(self) -> list[str]:
+        """Return a line for each undecided metric: what would decide it."""
         lines = []
         for row in self.rows:
             if row.verdict != "undecided":
@@ -224,7 +224,7 @@ class Gate(Result):
             )
         return lines
 
-    def _lost(self) -> Table:
+    def _build_lost_table(self) -> Table:
         row = next(row for row in self.rows if row.metric == self.lost_by)
         decimals = 4 if row.decimals is None else row.decimals
         percent = 1 if row.decimals is None else None
@@ -247,7 +247,7 @@ class Gate(Result):
         )
 
     def data(self) -> dict[str, Any]:
-        """The verdict and every number, as JSON."""
+        """Return the verdict and every number as JSON."""
         return {
             "verdict": self.verdict,
             "exit_code": self.exit_code,
@@ -265,14 +265,14 @@ class Gate(Result):
         }
 
     def to_markdown(self, link: str = "") -> str:
-        """The verdict for a step summary or a comment, with a hidden first line by which a comment is found again."""
+        """Return Markdown for a step summary or comment, with a hidden first line that identifies the comment."""
         return f"{MARK}\n{super().to_markdown(link)}"
 
     def to_junit(self) -> str:
-        """JUnit XML: a test case for each metric."""
-        from captious.gating.junit import junit
+        """Return JUnit XML with a test case for each metric."""
+        from captious.gating.junit import format_junit
 
-        return junit(self)
+        return format_junit(self)
 
 
 @accept_positions("resampling", "runtime", "progress")
@@ -327,7 +327,7 @@ def gate(
         raise InputError("samples=0: a gate needs resamples, expected at least 1")
     if not 0.5 < resampling.level < 1:
         raise InputError(f"level={resampling.level}: a one-sided bound, expected a level above 0.5, such as {LEVEL}")
-    settings = gate_file(margin)
+    settings = parse_margins(margin)
     if not settings.by_name:
         raise InputError("no margin, expected one such as margin=1%; plan=True shows which ones the items can confirm")
     undecided = undecided or settings.undecided or None
@@ -335,29 +335,33 @@ def gate(
         check_value("undecided", undecided, Undecided, Option(""))
     bounds: Bounds = interval or ("t" if resampling.interval == "t" else "studentized")
     check_value("interval", bounds, Bounds, Option(""))
-    sides = paired_sides(base, new, settings.asked(metrics), scoring)
-    return _decided(sides, margins_of(settings.by_name, sides.labels), resampling, undecided, bounds)
+    sides = read_sides(base, new, settings.select_specs(metrics), scoring)
+    return _decide(sides, match_margins(settings.by_name, sides.labels), resampling, undecided, bounds)
 
 
-def _decided(
+def _decide(
     sides: PairedSides,
     losses: Mapping[str, AllowedLoss],
     resampling: Resampling,
     undecided: Undecided | None,
     bounds: Bounds,
 ) -> Gate:
-    """The verdict on each metric, and what goes with it."""
+    """Run the tests of all metrics and build the gate."""
     keys = list(sides.labels)
     margins = {key: losses[key].absolute(sides.pairs[key].baseline.value) for key in keys}
-    higher = {key: sides.metric(key).higher_is_better for key in keys}
+    higher = {key: sides.get_metric(key).higher_is_better for key in keys}
     tests = run_tests(sides.pairs, margins, higher, resampling, bounds)
-    decided = decisions([tests[key] for key in keys], resampling.level)
+    decided = make_decisions([tests[key] for key in keys], resampling.level)
     rows = [
-        _row(sides, key, str(losses[key]), tests[key], decision, p_holm, resampling.level)
+        _make_row(sides, key, str(losses[key]), tests[key], decision, p_holm, resampling.level)
         for key, (decision, p_holm) in zip(keys, decided, strict=True)
     ]
-    warnings = [*sides.warnings, *_few(sides, bounds), *(f"{row.label}: {row.reason}" for row in rows if row.reason)]
-    decisive = _decisive(rows)
+    warnings = [
+        *sides.warnings,
+        *_warn_about_few(sides, bounds),
+        *(f"{row.label}: {row.reason}" for row in rows if row.reason),
+    ]
+    decisive = _find_decisive_metric(rows)
     signatures = [str(sides.new.measurements[key].signature) for key in keys]
     return Gate(
         sides.base.name,
@@ -366,7 +370,7 @@ def _decided(
         sides.items,
         "shards" if sides.sharded else "items",
         sides.changed,
-        tuple(_lost(sides, decisive)),
+        tuple(_list_lost_captions(sides, decisive)),
         decisive,
         resampling,
         sides.lock is None or all(sides.lock.metrics[key].width for key in keys),
@@ -377,12 +381,12 @@ def _decided(
     )
 
 
-def _row(
+def _make_row(
     sides: PairedSides, key: str, given: str, test: NonInferiority, decision: Decision, p_holm: float, level: float
 ) -> GateRow:
-    """What the test of one metric says, with the bounds in the direction of the metric."""
-    pair, metric = sides.pairs[key], sides.metric(key)
-    reason = "no item has a value on both sides" if np.isnan(test.error) else _gap(sides, key)
+    """Return the row of one metric, with the bounds in the direction of the metric."""
+    pair, metric = sides.pairs[key], sides.get_metric(key)
+    reason = "no item has a value on both sides" if np.isnan(test.error) else _describe_gap(sides, key)
     sign = 1 if metric.higher_is_better else -1
     low, high = sorted((sign * test.low, sign * test.high))
     return GateRow(
@@ -402,15 +406,15 @@ def _row(
         p_holm=p_holm,
         items=pair.items,
         smallest_margin=test.smallest_margin,
-        equal_passes=span(level) * test.error,
+        equal_passes=compute_span(level) * test.error,
         items_to_decide=test.items_to_decide(sides.units, level) if decision == "undecided" else None,
         reason=reason,
         decimals=metric.decimals,
     )
 
 
-def _few(sides: PairedSides, bounds: Bounds) -> list[str]:
-    """A warning if there are too few items, or too few changed captions, for the bounds."""
+def _warn_about_few(sides: PairedSides, bounds: Bounds) -> list[str]:
+    """Return a warning if there are too few items, or too few changed captions, for the bounds."""
     sizes = {} if sides.sharded else {"items": min(one.items for one in sides.pairs.values())}
     if changed := sides.changed:
         sizes["changed captions"] = round(changed * sides.items)
@@ -425,12 +429,12 @@ def run_tests(
     resampling: Resampling,
     bounds: Bounds = "studentized",
 ) -> dict[str, NonInferiority]:
-    """The test of each metric from the statistics of both sides; all metrics share the resamples."""
+    """Test each metric from the statistics of both sides; all metrics share the resamples."""
     statistics = [(one.baseline, one.system) for one in pairs.values()]
     weights = Resamples(len(statistics[0][0].rows), resampling.samples, resampling.seed)
-    errors = [error_statistic(influences(*pair)) for pair in statistics] if bounds == "studentized" else []
+    errors = [make_error_statistic(compute_influences(*pair)) for pair in statistics] if bounds == "studentized" else []
     sides = [side for pair in statistics for side in pair]
-    values = resampled([*sides, *errors], weights)
+    values = resample_statistics([*sides, *errors], weights)
     tests = {}
     for index, (key, pair) in enumerate(pairs.items()):
         sign = 1 if higher_is_better[key] else -1
@@ -450,8 +454,8 @@ def run_tests(
     return tests
 
 
-def _gap(sides: PairedSides, key: str) -> str:
-    """The warning about items that have a value in the base but not in the new system; they could hide a loss."""
+def _describe_gap(sides: PairedSides, key: str) -> str:
+    """Return a warning about items with a value in the base but not in the new system; they could hide a loss."""
     ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
     if sides.sharded or ours is None:
         known = sides.lock.metrics[key] if ours is None and sides.lock is not None else ours
@@ -465,26 +469,26 @@ def _gap(sides: PairedSides, key: str) -> str:
     )
 
 
-def _decisive(rows: Sequence[GateRow]) -> str:
-    """The metric that decided: a worse one before an undecided one, and of those the one with the largest loss."""
+def _find_decisive_metric(rows: Sequence[GateRow]) -> str:
+    """Return the metric that decided: a worse one before an undecided one, then the one with the largest loss."""
     order = ("worse", "undecided", "pass")
 
-    def severity(row: GateRow) -> tuple[int, float]:
+    def get_severity(row: GateRow) -> tuple[int, float]:
         gain = row.difference if row.higher_is_better else -row.difference
         return order.index(row.verdict), (gain + row.margin) / row.error if row.error > 0 else 0.0
 
-    return min(rows, key=severity).metric
+    return min(rows, key=get_severity).metric
 
 
-def _lost(sides: PairedSides, key: str) -> list[LostCaption]:
-    """The items that lost most by a metric, in the order of their losses, then of their ids."""
+def _list_lost_captions(sides: PairedSides, key: str) -> list[LostCaption]:
+    """Return the items that lost most by a metric, in the order of their losses, then of their ids."""
     ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
     if ours is None:
         return []
     before = dict(zip(ours.ids, ours.values.tolist(), strict=True))
     base = np.array([before[id] for id in theirs.ids])
     losses = (base - theirs.values) * (1 if theirs.metric.higher_is_better else -1)
-    order = np.array(id_order(theirs.ids))
+    order = np.array(sort_ids(theirs.ids))
     losing = order[np.nan_to_num(losses[order], nan=-1.0) > 0]
     indices = losing[np.argsort(-losses[losing], kind="stable")][:LOST].tolist()
     captions = sides.new.report.captions_at(indices)

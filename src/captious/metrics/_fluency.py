@@ -20,16 +20,16 @@ from captious.io.formats import read_rows
 from captious.io.join import get_row_id, refuse
 from captious.models.fluency import SUFFIXES, load_detector
 
-# The column of probabilities, and the word that stands for it as a source.
+# The column of probabilities; as a `source` it means this column of the set.
 COLUMN = "error_probability"
-# What a file may call its probabilities; the second is the name in aac-metrics.
+# Names of the column in a file; the second is that of aac-metrics.
 NAMES = (COLUMN, "fluency_error.error_prob")
 ABSENT = "no error probability"
 HINT = (
     f"; name a detector or a file with fluency=..., or give a column {COLUMN!r} with a number from 0 to 1, or a list "
     "of them, for the captions of each item"
 )
-# A caption whose probability is above the one loses this share of its score.
+# A caption whose error probability is above THRESHOLD loses the share PENALTY of its score.
 THRESHOLD, PENALTY = 0.9, 0.9
 
 
@@ -93,14 +93,16 @@ def _collect_probabilities(source: str, captions: CaptionSet) -> Floats:
     lists: list[Sequence[float]]
     if source == COLUMN:
         column = captions.columns.get(COLUMN, (None,) * len(captions))
-        lists = [_parse_numbers(cell, f"{captions.name}: id {key!r}") for key, cell in zip(captions.ids, column, strict=True)]
+        lists = [
+            _parse_numbers(cell, f"{captions.name}: id {key!r}") for key, cell in zip(captions.ids, column, strict=True)
+        ]
     elif (path := _find_table(source)) is not None:
         stored = _read_probabilities(str(path), _hash_file(path))
         lists = [stored.get(key, ()) for key in captions.ids]
     else:
-        values, spoken = np.full(len(candidates.values), np.nan), np.flatnonzero(~candidates.blank)
-        if len(spoken):
-            values[spoken] = load_detector(source).probabilities([candidates.values[one] for one in spoken.tolist()])
+        values, filled = np.full(len(candidates.values), np.nan), np.flatnonzero(~candidates.blank)
+        if len(filled):
+            values[filled] = load_detector(source).probabilities([candidates.values[one] for one in filled.tolist()])
         return values
     parts: list[float] = []
     for key, number, numbers in zip(captions.ids, candidates.counts.tolist(), lists, strict=True):

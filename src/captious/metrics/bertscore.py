@@ -19,12 +19,12 @@ from captious.models.pipeline import OomBackoff
 from captious.options import get_runtime
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 
-# How much each token of a text counts.
+# A function from the token ids of a text to the weight of each token.
 Weigh = Callable[[Sequence[int]], Floats]
-# Pairs matched at a time.
+# Number of pairs matched at a time.
 PAIRS = 256
 VALUES = ("precision", "recall", "f1")
-# Items whose texts are held in memory at a time.
+# Number of items whose pairs are in memory at a time.
 BLOCK = 128
 
 
@@ -173,7 +173,9 @@ def match_texts(model: Contextual, candidates: Sequence[Ids], references: Sequen
     for start in range(0, len(order), PAIRS):
         some = order[start : start + PAIRS]
         sides = [[side[pair] for pair in some] for side in (left, right)]
-        result[some] = _score_block(*([values[number] for number in side] for values in (states, weights) for side in sides))
+        result[some] = _score_block(
+            *([values[number] for number in side] for values in (states, weights) for side in sides)
+        )
     return result
 
 
@@ -186,6 +188,7 @@ def _encode_texts(model: Contextual, texts: list[Ids]) -> list[Any]:
         states, _ = model.states([texts[number] for number in numbers])
         for number, one in zip(numbers, states, strict=True):
             encoded[number] = one[: len(texts[number])].clone()
+        # The states stay on the device; OomBackoff expects a function that fetches results.
         return lambda: np.zeros(len(numbers))
 
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
@@ -202,12 +205,13 @@ def _score_block(candidates: list[Any], references: list[Any], weights: list[Any
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
     cosines = pad(candidates) @ pad(references).transpose(1, 2)
-    there = [pad([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
-    cosines = cosines.masked_fill(~(there[0][:, :, None] & there[1][:, None, :]), float("-inf"))
+    masks = [pad([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
+    # Padding never is the nearest token (-inf), and padded tokens themselves add 0.
+    cosines = cosines.masked_fill(~(masks[0][:, :, None] & masks[1][:, None, :]), float("-inf"))
     parts = []
-    for axis, inside, heavy in ((2, there[0], pad(weights)), (1, there[1], pad(others))):
+    for axis, inside, weight in ((2, masks[0], pad(weights)), (1, masks[1], pad(others))):
         nearest = cosines.amax(axis).masked_fill(~inside, 0.0)
-        parts.append(((nearest * heavy).sum(1) / heavy.sum(1)).double().cpu().numpy())
+        parts.append(((nearest * weight).sum(1) / weight.sum(1)).double().cpu().numpy())
     precision, recall = parts
     both = precision + recall
     joined = np.divide(2 * precision * recall, both, out=np.where(np.isnan(both), np.nan, 0.0), where=both != 0)

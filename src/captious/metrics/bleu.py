@@ -129,7 +129,9 @@ def bleu(sums: Floats, n: int) -> Floats:
     return result
 
 
-def count_statistics(table: TextTable, closest: Ints, highest_counts: Callable[[NgramTable], tuple[Ints, Ints32]]) -> Floats:
+def count_statistics(
+    table: TextTable, closest: Ints, highest_counts: Callable[[NgramTable], tuple[Ints, Ints32]]
+) -> Floats:
     """Count the statistics of every candidate, given the reference length closest to its own.
 
     ``highest_counts`` gives the rows of candidates that may match and, for each, the highest count of its n-gram in one
@@ -139,6 +141,7 @@ def count_statistics(table: TextTable, closest: Ints, highest_counts: Callable[[
     result = np.zeros((len(candidates), 2 + 2 * ORDERS))
     result[:, 0] = lengths[candidates]
     result[:, 1] = closest
+    # The row of `result` that each caption of the table has; -1 for references.
     slot = np.full(len(lengths), -1)
     slot[candidates] = np.arange(len(candidates))
     for n in range(1, ORDERS + 1):
@@ -171,6 +174,7 @@ def find_closest_reference_lengths(table: TextTable) -> Ints:
     group[item[heads]] = np.arange(len(heads))
     own = group[table.item[table.candidates]]
     rank = table.rank[table.candidates]
+    # distance * width + length is one integer; its minimum is the closest length, of equally close ones the shorter.
     width = int(lengths.max(initial=0)) + 1
     for turn in range(int(rank.max(initial=0)) + 1):
         mine = np.flatnonzero((rank == turn) & (own >= 0))

@@ -1,8 +1,8 @@
 """Measuring several metrics chunk by chunk: memory and time per item do not grow with the set.
 
-A chunk is tokenized once for all metrics, and its n-gram tables are dropped before the next chunk is read. A metric that
-needs the whole corpus first, such as CIDEr its document frequencies, prepares a state on every chunk; the states are
-merged, and a second pass scores. Values equal those of the set scored in one piece, to the last digit.
+A chunk is tokenized once for all metrics, and its n-gram tables are dropped before the next chunk is read. A metric
+that needs the whole corpus first, such as CIDEr its document frequencies, prepares a state on every chunk; the states
+are merged, and a second pass scores. Values equal those of the set scored in one piece, to the last digit.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from captious.metrics.rows import Scored
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import TextTable, make_table_key
 
-# Items of a chunk: so many have n-gram tables of about 100 MB.
+# Items of a chunk; their n-gram tables take about 100 MB.
 CHUNK = 10_000
-# Bytes of n-gram counts that are kept from the first pass to the second: those of about 700,000 items.
+# Memory budget, in bytes, of n-gram counts kept from the first pass for the second: about 700,000 items.
 KEPT = 1 << 29
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -54,8 +54,8 @@ def measure_systems(
 ) -> dict[str, dict[str, Measurement]]:
     """Measure several systems that captioned the same items.
 
-    If all have one caption per item and the same references, metrics that allow it score them together: the references are
-    then tokenized and their n-grams counted once.
+    If all have one caption per item and the same references, metrics that allow it score them together: the references
+    are then tokenized and their n-grams counted once.
     """
     step = progress or (lambda name: None)
     for captions in systems.values():
@@ -113,13 +113,11 @@ def _measure_together(
 
 
 def _find_distinct_candidates(systems: Sequence[CaptionSet]) -> tuple[Ragged, Ints]:
-    """Return the distinct candidates of each item, and an array of items × systems: the index of the system's
-    candidate.
-    """
+    """Return the distinct candidates of each item, and their indices by item (row) and system (column)."""
     texts = list(chain.from_iterable(zip(*(one.candidates.values for one in systems), strict=True)))
     numbering: defaultdict[str, int] = defaultdict(count().__next__)
     numbers = np.fromiter(map(numbering.__getitem__, texts), np.int64, len(texts)).reshape(-1, len(systems))
-    # The first system that has the same candidate.
+    # alike[item, system]: the first system with the same candidate.
     alike = np.stack([(numbers == column[:, None]).argmax(axis=1) for column in numbers.T], axis=1)
     new = alike == np.arange(len(systems))
     offsets = np.concatenate(([0], np.cumsum(new.sum(axis=1))))
@@ -139,10 +137,10 @@ def measure_shard(
     """Measure a set that may be a part of a larger one; ``states`` has the states that are prepared already."""
     step = progress or (lambda name: None)
     by_chunk = [metric for metric in metrics if metric.by_chunk]
-    known, parts, sizes = _score_by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
+    all_states, parts, sizes = _score_by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
     measurements = {}
     for metric in by_chunk:
-        measurements[metric] = metric.measurement(captions, known[metric], Scored.join(parts.pop(metric), sizes))
+        measurements[metric] = metric.measurement(captions, all_states[metric], Scored.join(parts.pop(metric), sizes))
     for metric in metrics:
         if not metric.by_chunk:
             step(metric.label)
@@ -173,12 +171,12 @@ def _score_by_chunk(
     states = {metric: state for metric, state in known.items() if metric in metrics}
     partial_states: dict[Metric, _States] = {}
     parts: dict[Metric, list[T]] = {metric: [] for metric in metrics}
-    room = KEPT
+    budget = KEPT
     chunks = list(_split_chunks(captions, size))
-    for chunk, place in chunks:
+    for chunk, position in chunks:
         prepared: dict[Metric, Any] = {}
         for metric in metrics:
-            step(f"{metric.label}{place}")
+            step(f"{metric.label}{position}")
             if metric.needs_corpus and metric not in states:
                 prepared[metric] = metric.prepared(chunk)
                 continue
@@ -187,27 +185,29 @@ def _score_by_chunk(
             parts[metric].append(score(metric, chunk, states[metric]))
         tables = dict[Metric, TextTable]()
         if chunk is not captions:
-            tables, room = _reduce_chunk(chunk, prepared, room)
+            tables, budget = _reduce_chunk(chunk, prepared, budget)
         for metric, state in prepared.items():
             partial_states.setdefault(metric, _States()).add(state, tables.get(metric))
     waiting = list(partial_states)
     for metric in waiting:
         states[metric] = partial_states.pop(metric).merge_added()
-    for chunk, place in chunks if waiting else ():
+    for chunk, position in chunks if waiting else ():
         for metric in waiting:
-            if place:
-                step(f"{metric.label}{place}")
+            if position:
+                step(f"{metric.label}{position}")
             parts[metric].append(score(metric, chunk, states[metric]))
         if chunk is not captions:
             chunk.forget()
     return states, parts, [len(chunk) for chunk, _ in chunks]
 
 
-def _reduce_chunk(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) -> tuple[dict[Metric, TextTable], int]:
+def _reduce_chunk(
+    chunk: CaptionSet, prepared: Mapping[Metric, Any], budget: int
+) -> tuple[dict[Metric, TextTable], int]:
     """Reduce a chunk and its states to what the second pass needs.
 
-    Tokens are always kept, n-gram counts as long as the memory budget ``room`` allows. Return the tables that need the merged
-    state, and what is left of the budget.
+    Tokens are always kept, n-gram counts as long as the ``budget`` of bytes allows. Return the tables that need the
+    merged state, and what is left of the budget.
     """
     names: dict[Metric, str] = {one: one.tokenizer_name(chunk) for one in prepared if isinstance(one, TokenMetric)}
     tables = {name: TextTable.of(chunk, name) for name in names.values()}
@@ -215,15 +215,15 @@ def _reduce_chunk(chunk: CaptionSet, prepared: Mapping[Metric, Any], room: int) 
     for state in prepared.values():
         state.release()
     kept = {name: replace(table) for name, table in tables.items()}
-    for name in {names[one]: None for one in counted} if room > 0 else ():
+    for name in {names[one]: None for one in counted} if budget > 0 else ():
         compact = tables[name].compact()
-        room -= sum(one.nbytes for one in compact.compact_rows)
-        if room >= 0:
+        budget -= sum(one.nbytes for one in compact.compact_rows)
+        if budget >= 0:
             kept[name] = compact
     chunk.forget()
     for name, table in kept.items():
         chunk.keep(make_table_key(name), table)
-    return {one: kept[names[one]] for one in counted}, room
+    return {one: kept[names[one]] for one in counted}, budget
 
 
 def _split_chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet, str]]:
@@ -239,7 +239,8 @@ def _split_chunks(captions: CaptionSet, size: int) -> Iterator[tuple[CaptionSet,
 class _States:
     """States of chunks, merged as they arrive. Those with a table are merged at the end.
 
-    The others are merged two of a size at a time, as in a binary counter: each is merged log₂(chunks) times, and few are kept.
+    The others are merged two of a size at a time, as in a binary counter: each is merged log₂(chunks) times, and few
+    are kept.
     """
 
     def __init__(self) -> None:

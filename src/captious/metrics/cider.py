@@ -21,14 +21,14 @@ from captious.text.tokenizers import Tokenizer
 
 ORDERS = 4
 SIGMA = 6.0
-# Items below which an idf corpus calls for a warning: on COCO values are 4% higher with 1,000 items than with 5,000,
-# and 13% with 100.
+# Warn if the idf comes from fewer items: on COCO, values are 4% higher with 1,000 items than with 5,000, and 13% with
+# 100.
 FEW = 1000
-# Words by which a caption is longer or shorter, so that the penalty leaves less than a tenth: exp(−13²/72) = 0.096.
+# Difference in words at which the length penalty leaves less than a tenth of the score: exp(−13²/72) = 0.096.
 APART = 13
-# Share of captions of which the penalty leaves less than a tenth, from which on a warning says so.
+# Warn if at least this share of captions loses 90% to the length penalty.
 ERASED = 0.1
-# Items whose lengths are compared.
+# Number of items whose lengths are compared for this warning.
 SAMPLE = 500
 
 
@@ -108,7 +108,8 @@ class Cider(CandidateMetric, MeanMetric):
             return []
         sample = np.unique(np.linspace(0, len(captions) - 1, min(len(captions), SAMPLE)).astype(np.int64)).tolist()
         candidates, references = captions.candidates.take(sample), captions.references.take(sample)
-        # A word has a character or more: usual captions show by that alone, and are not tokenized again.
+        # Cheap check first: captions that have about as many characters as a reference also have about as many words,
+        # so most sets are not tokenized again.
         lengths = [list(map(len, one.values)) for one in (candidates, references)]
         if _mark_distant_lengths(lengths[0], candidates.owners, lengths[1], references).mean() < ERASED:
             return []
@@ -125,8 +126,7 @@ class Cider(CandidateMetric, MeanMetric):
         ]
 
     def break_down(self, item: CaptionSet, state: DocumentFrequency) -> Breakdown:
-        """List the n-grams that a candidate shares with a reference, with their weights and what each reference adds.
-        """
+        """List the n-grams that a candidate shares with a reference, their weights, and what each reference adds."""
         table = self.table(item)
         candidates, references = table.candidates.tolist(), table.references.tolist()
         parts = [part for n in range(1, ORDERS + 1) for part in self._list_contributions(table, state, n)]
@@ -223,16 +223,23 @@ def compute_similarities(
         idf = logarithm - np.log(np.maximum(1.0, frequencies))
         weight = grams.count * idf.take(grams.gram)
         norm = np.sqrt(np.bincount(grams.caption, weights=np.square(weight), minlength=len(orders) * captions))
-        # Every row of a candidate meets every row with the same n-gram in the same item.
+        # Every row of a candidate meets every row with the same n-gram in the same item. Row r meets the `met[r]` rows
+        # from `first[r]` on, so both sides are laid out flat, one entry per meeting:
+        #
+        #   rows       0        1     2           met = 3, 1, 2
+        #   product    w0 w0 w0 w1    w2 w2       weights of the candidate's n-grams, repeated
+        #   other      v4 v5 v6 v6    v4 v7       weights of the rows that they meet
+        #   pair       p0 p1 p2 p2    p3 p5       bincount sums the products of a pair: the dot product
         rows, first, met = grams.candidate_matches if candidates else grams.matches
-        theirs = run_indices(first, met)
-        product, other = weight.take(rows).repeat(met), weight.take(theirs)
+        partners = run_indices(first, met)
+        product, other = weight.take(rows).repeat(met), weight.take(partners)
         if variant == "d":
             np.minimum(product, other, out=product)
         product *= other
+        # The pairs of a candidate are neighbors: pair index = shift[candidate] + reference, plus `pairs` per order.
         shifts = np.add.outer(np.arange(len(orders)) * (pairs - captions), shift).ravel()
         pair = shifts.take(grams.caption.take(rows)).repeat(met)
-        pair += grams.caption.take(theirs)
+        pair += grams.caption.take(partners)
         dot = np.bincount(pair, weights=product, minlength=len(orders) * pairs).reshape(len(orders), pairs)
         norms = norm.reshape(len(orders), captions)
         norms = norms.take(left, axis=1) * norms.take(right, axis=1)

@@ -1,9 +1,9 @@
 """The contract of metrics: a small frozen value that prepares, scores items and aggregates.
 
-A metric prints as ``cider(idf=coco)`` and parses back. Scoring has three steps. `Metric.prepare` collects what must be
-known of the whole corpus. `Metric.score_items` gives each item a row of statistics. `Metric.aggregate` makes values
-from rows: of one item, or summed over many. Per-item values, the corpus value, intervals, paired tests and the merging
-of shards follow from these.
+A metric prints as ``cider(idf=coco)`` and parses back. Scoring has three steps. `Metric.prepare` collects statistics
+of the whole corpus. `Metric.score_items` gives each item a row of statistics. `Metric.aggregate` makes values from
+rows: of one item, or summed over many. Per-item values, the corpus value, intervals, paired tests and the merging of
+shards follow from these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from captious.io.images import NO_SUCH
 from captious.metrics.abilities import Explains, ExplainsMissing
 from captious.metrics.explanation import Breakdown, Explanation
 from captious.metrics.measurement import Measurement, Signature
-from captious.metrics.rows import Rows, Scored, TypeSets, item_means, find_missing_inputs
+from captious.metrics.rows import Rows, Scored, TypeSets, find_missing_inputs, item_means
 from captious.text.states import State
 from captious.text.tables import TextTable
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
@@ -36,7 +36,7 @@ from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 T = TypeVar("T")
 Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
 
-# What helps where an item has no value for some reason.
+# Advice that follows the reason of an item without a value in a message.
 HINTS = {
     "no references": "; pass references=..., a file of references",
     "one candidate, needs several": "; give several candidates per item",
@@ -64,10 +64,10 @@ class Shared(Generic[T]):
 class Metric(ABC):
     """Base of all metrics. A subclass is a frozen dataclass whose fields are the parameters.
 
-    What is declared here as a property may be a class variable, or depend on the parameters. A metric must have a name,
-    `score_items`, and `aggregate`, which `MeanMetric` has already. Usually it also declares what it needs, its range
-    and its label. The guide "Add a metric" has examples, and `captious.metrics.abilities` lists what else a metric may
-    offer.
+    A property of this class may be a class variable in a subclass, or depend on the parameters. A metric must have a
+    name, `score_items`, and `aggregate`, which `MeanMetric` has already. Usually it also declares what it needs, its
+    range and its label. The guide "Add a metric" has examples, and `captious.metrics.abilities` lists what else a
+    metric may offer.
     """
 
     name: ClassVar[str]
@@ -77,9 +77,9 @@ class Metric(ABC):
     always_shown: ClassVar[tuple[str, ...]] = ()
     """Parameters that are printed even at their default."""
     variants: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """A parameter and its values: a written form that leaves it out stands for one metric of each value."""
+    """A parameter and its values: a written form without it means one metric per value."""
     by_chunk: ClassVar[bool] = False
-    """Whether a large set is scored chunk by chunk. A metric that asks a model makes batches itself."""
+    """Whether a large set is scored chunk by chunk. A metric that runs a model makes its own batches."""
 
     def __post_init__(self) -> None:
         """Replace an object given as a parameter, such as an encoder, by its name.
@@ -88,7 +88,9 @@ class Metric(ABC):
         """
         for one in fields(self):
             if isinstance(one.default, str):
-                object.__setattr__(self, one.name, convert_parameter(getattr(self, one.name), type(self).__name__, one.name))
+                object.__setattr__(
+                    self, one.name, convert_parameter(getattr(self, one.name), type(self).__name__, one.name)
+                )
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -152,7 +154,7 @@ class Metric(ABC):
     def prepare(self, captions: CaptionSet) -> Any:
         """Return the state that scoring needs: a `corpus_state` of the whole corpus, or any other object.
 
-        What is the same for every shard, such as a model, is returned as `Shared`.
+        Return a state that is the same for every shard, such as a model, as `Shared`.
         """
         return Shared(None, "")
 
@@ -169,8 +171,7 @@ class Metric(ABC):
         return {}
 
     def model_settings(self, state: Any) -> Mapping[str, str]:
-        """Return the entries of the signature for the models that the metric uses; `EncoderMetric` names its encoder.
-        """
+        """Return the entries of the signature for the metric's models; `EncoderMetric` names its encoder."""
         return {}
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
@@ -180,7 +181,8 @@ class Metric(ABC):
     def text_warnings(self, captions: CaptionSet) -> list[str]:
         """Warn if the metric or its model does not support the language of the captions.
 
-        The language may be one that was not named and that the metric does not know, or one that its model was not trained on.
+        The language may be one that was not named and that the metric does not know, or one that its model was not
+        trained on.
         """
         if captions.language:
             return self._warn_foreign_language(captions.language)
@@ -204,7 +206,7 @@ class Metric(ABC):
     def explain(self, captions: CaptionSet, id: Any, state: Any = None) -> Explanation:
         """Explain the value of an item: return the parts that add up to it.
 
-        The item is one of a set, whose statistics count, such as document frequencies. ``state`` is what `prepare`
+        The item belongs to a set, whose statistics count, such as document frequencies. ``state`` is what `prepare`
         returned; without it the set is prepared, once for all its items.
         """
         if not isinstance(self, Explains):
@@ -248,7 +250,9 @@ class Metric(ABC):
         if not isinstance(scored, Scored):
             raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
         rows = self._check_rows(scored.rows, captions)
-        scored = replace(scored, rows=rows).fill_reasons(find_missing_inputs(captions, self.needs), self.undefined_reason)
+        scored = replace(scored, rows=rows).fill_reasons(
+            find_missing_inputs(captions, self.needs), self.undefined_reason
+        )
         return self._mark_undefined(scored)
 
     def _mark_undefined(self, scored: Scored) -> Scored:
@@ -422,9 +426,9 @@ class CandidateMetric(TokenMetric):
     """A metric with one row per candidate; the row of an item is their sum."""
 
     compares_jointly: ClassVar[bool] = False
-    """Whether candidates of several systems may be scored as those of one item, beside the references they share.
+    """Whether candidates of several systems may be scored as those of one item, with the references they share.
 
-    Then rows are all that `score_candidates` gives: it counts nothing, and what it warns of is true of each system.
+    `score_candidates` must then return only rows and warnings, no counts, and a warning must be true of each system.
     """
 
     @abstractmethod
@@ -445,7 +449,7 @@ class NgramMetric(TokenMetric):
     main: ClassVar[str] = "n"
     always_shown: ClassVar[tuple[str, ...]] = ("n",)
     highest_n: ClassVar[int] = 1000
-    """The largest n; few captions have so many words."""
+    """The largest n, more than the words of most captions."""
 
     def __post_init__(self) -> None:
         """Raise InputError if n is out of range."""
@@ -455,8 +459,7 @@ class NgramMetric(TokenMetric):
 
 
 def refuse_undeclared(metric: Metric) -> None:
-    """Raise InputError if a metric depends on the whole corpus but does not declare its state, before anything is read.
-    """
+    """Raise InputError if a metric depends on the whole corpus but does not declare its state."""
     state = metric.corpus_state
     if state is not None and not (isinstance(state, type) and issubclass(state, State)):
         raise InputError(f"{metric}: corpus_state is {state!r}, expected a subclass of captious.metrics.State")

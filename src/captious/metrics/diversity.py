@@ -18,9 +18,9 @@ from captious.captions import CaptionSet
 from captious.io.formats import read_rows
 from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu, count_statistics
-from captious.metrics.cider import get_document_frequencies, compute_similarities
+from captious.metrics.cider import compute_similarities, get_document_frequencies
 from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
-from captious.metrics.rows import Scored, TypeSets, item_means, give_reason
+from captious.metrics.rows import Scored, TypeSets, give_reason, item_means
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
 from captious.text.tables import NgramTable, TextTable, count_words, mark_changes
@@ -62,7 +62,9 @@ class DivN(NgramMetric, MeanMetric):
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Return rows with the item's value and 1."""
         table = self.table(captions)
-        reasons = give_reason(count_distinct_and_total(table, self.n)[1] == 0, self.undefined_reason) if self.strict else {}
+        reasons = (
+            give_reason(count_distinct_and_total(table, self.n)[1] == 0, self.undefined_reason) if self.strict else {}
+        )
         return Scored(item_means(div(table, self.n)), reasons)
 
 
@@ -147,6 +149,7 @@ def collect_type_sets(table: TextTable, n: int) -> TypeSets:
 
 
 def _format_ngrams(table: TextTable, n: int, grams: np.ndarray) -> dict[int, str]:
+    # An n-gram is its last word and its parent, the (n-1)-gram before it: walk up, and collect words from the right.
     words: list[list[str]] = [[] for _ in grams]
     current = grams
     for order in range(n, 0, -1):
@@ -357,7 +360,7 @@ def _count_against_others(table: TextTable) -> Floats:
         rows = grams.candidate_rows
         rows = rows[np.lexsort((-grams.count[rows], grams.group[rows]))]
         group, count = grams.group[rows], grams.count[rows]
-        # Rows of a group stand in falling order of count: the most that another caption has is the first row's count,
+        # Rows of a group are in falling order of count: the most that another caption has is the first row's count,
         # except for the first row itself, for which it is the second's.
         first = mark_changes(group)
         head = np.flatnonzero(first)[np.cumsum(first) - 1]
@@ -385,7 +388,7 @@ def _find_closest_lengths(table: TextTable) -> Ints:
 class KnownCaptions(CountsState):
     """Captions that are not new, by the hash of their tokens; shards unite.
 
-    Of 1e8 new captions against 5e8 known ones, 3e-3 are expected to meet a known hash by chance.
+    Of 1e8 new captions against 5e8 known ones, 3e-3 are expected to have a known hash by chance.
     """
 
     kind: ClassVar[CountsKind] = CountsKind("captious-known", 1, "state of novelty", "captious score")
@@ -440,7 +443,9 @@ class Novelty(TokenMetric, MeanMetric):
     def prepare(self, captions: CaptionSet) -> KnownCaptions:
         """Hash the captions that are not new: the references, or those of the named file."""
         if self.against != "refs":
-            return _read_known_captions(self.against, self.tokenizer_name(captions), _get_modification_time(self.against))
+            return _read_known_captions(
+                self.against, self.tokenizer_name(captions), _get_modification_time(self.against)
+            )
         return KnownCaptions.of(self.table(captions))
 
     def score_items(self, captions: CaptionSet, state: KnownCaptions) -> Scored:

@@ -21,21 +21,21 @@ from captious.render import Column, Document, Graph, Phrase, Result, Section, Sp
 from captious.render.document import Tone, Value
 from captious.render.tables import columns as table_columns
 
-# Parts that the table shows where a breakdown does not say how many; JSON holds all.
+# Default number of parts in the table; JSON has all.
 SHOWN = 10
-# Parts that the line of the sum spells out.
+# Number of parts that the line of the sum spells out.
 SUMMANDS = 4
-# Values below this, such as a BLEU without a match of some order, are shown with two digits.
+# Smaller values, such as a BLEU without a match of some order, are printed as 1.2e-05.
 TINY = 0.001
 ADDS = Column("adds", signed=True, bar=True)
-# Column of what a judge said of a part.
+# Name of the column with a judge's verdict on a part.
 VERDICT = "verdict"
 VERDICTS: Mapping[str, Tone] = {
     "true": "good", "right": "good", "accepted": "good", "false": "bad", "wrong": "bad", "rejected": "bad",
     "unknown": "unsure", "not read": "quiet", "not mentioned": "unsure", "cannot": "unsure",
     "not counted": "unsure", "contradicted": "bad", "entailment": "good", "neutral": "unsure", "contradiction": "bad",
 }  # fmt: skip
-# What stands behind a marked run of words, by its tone.
+# The sign behind a marked run of words, by its tone.
 MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -46,9 +46,9 @@ class Contribution(NamedTuple):
     name: str
     adds: float
     candidate: int | None = 0
-    """The number of the candidate that it stands in, among those of the item; None where it is of all."""
+    """Index of the candidate that contains it, among those of the item; None if it belongs to all."""
     details: Mapping[str, Any] = {}
-    """Further facts by the keys of the breakdown's columns; those without a column are in JSON alone."""
+    """Further facts by the keys of the breakdown's columns; those without a column are only in JSON."""
 
 
 class MarkedText(NamedTuple):
@@ -57,13 +57,13 @@ class MarkedText(NamedTuple):
     label: str
     words: Sequence[str]
     groups: Sequence[int] = ()
-    """The number of the matched run that each word belongs to; 0 where it matches nothing."""
+    """The number of the matched run of each word; 0 if it matches nothing."""
     numbered: bool = False
     """Whether the numbers are shown, since a run of another text has the same."""
     weights: Sequence[float] = ()
-    """The part of the score that each word has, where words have one."""
+    """The part of the score of each word, if words have one."""
     verdicts: Mapping[int, str] = {}
-    """What the metric says of each run: right, wrong, unknown, … The words are then pieces of the text itself."""
+    """The verdict on each run: right, wrong, unknown, … The words are then pieces of the text itself."""
 
     @classmethod
     def of(cls, label: str, text: str, runs: Sequence[tuple[int, int, str]]) -> MarkedText:
@@ -124,7 +124,7 @@ class Breakdown:
 
     parts: Sequence[Contribution]
     unit: str = "n-gram"
-    """What a part is."""
+    """The noun for a part."""
     heading: str = ""
     """The heading of the column of their names; without it the unit."""
     columns: Sequence[Column] = ()
@@ -136,30 +136,29 @@ class Breakdown:
     """Numbers of the formula by name, such as precision and brevity penalty."""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
-    """What else there is to say, such as words that a model does not know."""
+    """Further remarks, such as words that a model does not know."""
     graphs: Sequence[Graph] = ()
     """Drawings that show the parts on the page, in place of their table."""
     shown: int | None = SHOWN
     """Parts that the table shows; None for all."""
     ordered: bool = False
-    """Whether the order of the parts says something, such as that of the caption; otherwise the largest is first."""
+    """Whether the order of the parts has a meaning, such as that of the caption; otherwise the largest is first."""
     penalties: Sequence[Contribution] = ()
     """Parts that are taken off at the end, whatever their size."""
     summary: str = ""
-    """All of it in a line, for a page where nothing is opened yet."""
+    """A summary in one line, for a page on which details are closed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Result):
-    """The explanation of an item's value under a metric. ``sum(part.adds for part in explanation.parts)`` is the value.
-    """
+    """The explanation of an item's value. ``sum(part.adds for part in explanation.parts)`` is the value."""
 
     metric: str
     """The written form."""
     label: str
     id: str
     value: float
-    """NaN where ``reason`` says why."""
+    """NaN if there is a ``reason``."""
     breakdown: Breakdown
     reason: str = ""
     signature: str = ""
@@ -215,7 +214,9 @@ class Explanation(Result):
         rows: list[Sequence[Value]] = []
         most = len(parts) if breakdown.shown is None else breakdown.shown
         for part in [*parts[: len(breakdown.parts)][:most], *breakdown.penalties]:
-            details = [_color_verdict(column, part.details.get(column.key or column.name)) for column in breakdown.columns]
+            details = [
+                _color_verdict(column, part.details.get(column.key or column.name)) for column in breakdown.columns
+            ]
             amount = float(f"{part.adds:.1e}") if tiny else part.adds
             candidate = None if part.candidate is None else part.candidate + 1
             rows.append((part.name, amount, *details, *([candidate] if several else [])))
@@ -321,9 +322,7 @@ class Explanations(Result):
         return f"<Explanations of {self.id}: {', '.join(one.label for one in self.explanations)}>"
 
     def document(self) -> Document:
-        """Return a document: one explanation after the other, which are contained in another, and which metrics have
-        none.
-        """
+        """Return a document: the explanations, which of them another one contains, and the metrics without one."""
         sections: list[Section] = []
         higher = {one.label: self._find_higher_order(one) for one in self.explanations}
         for place, one in enumerate((one for one in self.explanations if not higher[one.label]), 1):
@@ -350,8 +349,8 @@ class Explanations(Result):
     def _find_higher_order(self, one: Explanation) -> str:
         """Return the label of the last explanation of another order or value that has all parts of this one.
 
-        BLEU-4 has the n-grams of BLEU-1 and CHAIR_I the mentions of CHAIR_S, so that both need not be printed. The label is
-        empty if there is no such explanation.
+        BLEU-4 has the n-grams of BLEU-1 and CHAIR_I the mentions of CHAIR_S, so both need not be printed. Return "" if
+        there is no such explanation.
         """
         names, own = {part.name for part in one.parts}, _strip_variant(one.metric)
         for other in reversed(self.explanations):

@@ -16,11 +16,11 @@ from captious.metrics._fluency import (
     HINT,
     PENALTY,
     THRESHOLD,
+    compute_penalty_factors,
+    describe_source,
     find_missing_probabilities,
     get_error_probabilities,
-    describe_source,
     get_source_languages,
-    compute_penalty_factors,
     refuse_settings,
 )
 from captious.metrics.clip.encoded import compute_reference_cosines
@@ -69,7 +69,7 @@ class Fense(MeanMetric):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """English, where a detector reads the captions."""
+        """English if a detector reads the captions, else any language."""
         return get_source_languages(self.fluency)
 
     @property
@@ -81,11 +81,11 @@ class Fense(MeanMetric):
         return self._sbert.prepare(captions)
 
     def settings(self, state: Shared[TextEncoder]) -> Mapping[str, str]:
-        """The sentence encoder, and where the probabilities of errors come from."""
+        """Return the sentence encoder, and the source of the error probabilities."""
         return {**self._sbert.settings(state), "fluency": describe_source(self.fluency)}
 
     def score_items(self, captions: CaptionSet, state: Shared[TextEncoder]) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         similar = self._sbert.score_items(captions, state)
         probabilities, cosines, factors = self._score_parts(captions, state)
         rows = candidate_means(captions, cosines * factors)
@@ -94,13 +94,13 @@ class Fense(MeanMetric):
         return replace(similar, rows=rows, reasons=reasons, warnings=warnings)
 
     def _score_parts(self, captions: CaptionSet, state: Shared[TextEncoder]) -> tuple[Floats, Floats, Floats]:
-        """The probability of an error, the similarity and the factor of each candidate."""
+        """Return the probability of an error, the similarity and the penalty factor of each candidate."""
         probabilities = get_error_probabilities(self.fluency, captions)
         cosines = compute_reference_cosines(captions, state.value, over="mean")
         return probabilities, cosines, compute_penalty_factors(probabilities, self.threshold, self.penalty)
 
     def break_down(self, item: CaptionSet, state: Shared[TextEncoder]) -> Breakdown:
-        """The similarity, and what an error of fluency takes off, for each candidate."""
+        """List the similarity, and what a fluency error takes off, for each candidate."""
         parts = []
         for rank, (error, cosine, factor) in enumerate(np.stack(self._score_parts(item, state), axis=1).tolist()):
             share = cosine / len(item.candidates.values)
@@ -116,5 +116,5 @@ class Fense(MeanMetric):
         )
 
     def hint(self, reason: str) -> str:
-        """What helps where there are no probabilities."""
+        """Return how to supply probabilities if they are missing."""
         return HINT if reason == ABSENT else super().hint(reason)

@@ -1,4 +1,4 @@
-"""``captious.metric_from``: a plain function of a caption and its references as a metric."""
+"""``captious.metric_from``: a metric from a function of a caption and its references."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from captious.metrics.rows import Scored, candidate_means, find_missing_inputs
 
 @dataclass(frozen=True)
 class FunctionMetric(MeanMetric):
-    """A metric whose values a function gives, one for each candidate. `metric_from` makes a subclass of it."""
+    """A metric whose values a function computes, one for each candidate. `metric_from` makes a subclass of it."""
 
     function: ClassVar[Callable[..., float | None]]
     options: ClassVar[Mapping[str, Any]]
     undefined_reason: ClassVar[str] = "the function gives no value"
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         missing = find_missing_inputs(captions, self.needs)
         owners = captions.candidates.owners.tolist()
         values = np.full(len(owners), np.nan)
@@ -40,7 +40,7 @@ class FunctionMetric(MeanMetric):
         return Scored(candidate_means(captions, values))
 
     def _call_function(self, id: str, *texts: Any) -> float:
-        """The value of a candidate, NaN where the function gives None. An error of the function names the id."""
+        """Return the value of a candidate, NaN if the function returns None. An error of the function names the id."""
         try:
             value = type(self).function(*texts)
             return math.nan if value is None else float(value)
@@ -48,7 +48,7 @@ class FunctionMetric(MeanMetric):
             raise InputError(f"{self}: id {id!r}: {type(error).__name__}: {format_one_line(error)}") from error
 
     def settings(self, state: Any) -> Mapping[str, str]:
-        """The function by its name, and by its source where that can be read."""
+        """Return the function by its name, and by its source if that can be read."""
         function = type(self).function
         name = f"{function.__module__}.{function.__qualname__}"
         try:
@@ -70,26 +70,26 @@ def metric_from(
     decimals: int | None = None,
     citation: str = "",
 ) -> FunctionMetric:
-    """A metric from a function that gives a caption its value, from the caption and the list of its references.
+    """Make a metric from a function that scores a caption, given the caption and the list of its references.
 
-    A function that can be called with one argument, and has none called ``references``, gets the caption alone. The
+    A function that can be called with one argument, and has none called ``references``, gets only the caption. The
     value of an item is the mean over its candidates, that of a set the mean over all candidates. ``None`` or NaN is no
-    value. The metric is known by its name in this process.
+    value. The metric is registered under its name in this process.
 
     Parameters
     ----------
     function
         Called as ``function(caption, references)`` or ``function(caption)``.
     name
-        What the metric is called in lists of metrics; the name of the function unless given.
+        Name of the metric in lists of metrics; by default the name of the function.
     label
-        What tables call it; its name unless given.
+        Label in tables; by default the name.
     range
         The lowest and the highest value possible.
     higher_is_better
         Whether a higher value is a better one.
     decimals
-        Decimals that tables print, where the value is on a scale of its own, such as 1 for a number of words.
+        Decimals in tables if the value is on a scale of its own, such as 1 for a number of words.
     citation
         The paper to cite.
 
@@ -121,7 +121,7 @@ def metric_from(
 
 
 def _check_name(function: Any, name: str) -> str:
-    """The name of the metric, the function's own unless given; a name that no metric can have is refused."""
+    """Return the name of the metric, by default the function's. Raise InputError if no metric can have it."""
     if not callable(function):
         raise InputError(f"metric_from: {type(function).__name__}, expected a function of a caption and its references")
     name = name or getattr(function, "__name__", "")
@@ -133,10 +133,10 @@ def _check_name(function: Any, name: str) -> str:
 
 
 def _takes_references(function: Callable[..., Any]) -> bool:
-    """Whether a function takes a caption and its references, and not the caption alone."""
+    """Return True if a function takes a caption and its references, False if it takes only the caption."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some functions of C say nothing of their arguments
+    except (TypeError, ValueError):  # some functions of C have no signature
         return True
     for texts in (("caption",), ("caption", "references")):
         try:

@@ -1,4 +1,4 @@
-"""ImaginE: texts compared through pictures that a text-to-image model paints of them, seed by seed."""
+"""ImaginE: texts compared through images that a text-to-image model generates from them, seed by seed."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from captious.errors import InputError
 from captious.metrics.clip.encoded import pair_items
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.measurement import Measurement
-from captious.metrics.rows import Scored, find_blank_texts, candidate_means, format_ids, give_reason
+from captious.metrics.rows import Scored, candidate_means, find_blank_texts, format_ids, give_reason
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, Weights, encoder_id
 from captious.models.features import EncodedRows, text_features
 from captious.models.painters import FAULTS, Imagined, Painter, PainterOptions, imagine, load_painter
 
 Kind = Literal["image", "text&image"]
-# [l, h] of the rescaling. Appendix A.1 of the paper has them the other way round, which its own text shows to be a
-# slip: cosines of texts with pictures are those between .1 and .4.
+# [l, h] of the rescaling. Appendix A.1 of the paper swaps the two, which its own text shows to be a mistake: cosines of
+# texts with pictures are those between .1 and .4.
 RANGES: dict[str, tuple[float, float]] = {"image": (0.1, 1.0), "text&image": (0.1, 0.4)}
 CHUNK = 4096
-# Pictures of one text.
+# Largest number of pictures per text.
 MOST_SEEDS = 10_000
 CLIP = "openai/clip-vit-base-patch32"
 KINDS: tuple[Kind, ...] = ("image", "text&image")
 
 
 class Imagination(NamedTuple):
-    """Painter and encoder."""
+    """The painter and the encoder."""
 
     painter: Painter
     encoder: Encoder
@@ -100,7 +100,7 @@ class Imagine(MeanMetric):
 
     @property
     def range(self) -> tuple[float, float]:
-        """The rescaled cosines of −1 and 1, unless values are clipped."""
+        """The rescaled cosines −1 and 1, or 0 to 1 if values are clipped."""
         if self.clip:
             return (0.0, 1.0)
         low, high = rescale_cosines(np.array([-1.0, 1.0]), self.kind).tolist()
@@ -112,22 +112,22 @@ class Imagine(MeanMetric):
         return f"IE-{self.kind}"
 
     def encoder(self) -> Encoder:
-        """The encoder of the weights."""
+        """Load the encoder."""
         return loading.load(self.weights or CLIP)
 
     def prepare(self, captions: CaptionSet) -> Shared[Imagination]:
-        """Painter and encoder."""
+        """Load the painter and the encoder."""
         painter, encoder = self.load_painter(), self.encoder()
         key = f"{painter.name}#{painter.fingerprint} with {encoder_id(encoder)}"
         return Shared(Imagination(painter, encoder), key)
 
     def load_painter(self, compile: bool = False) -> Painter:
-        """The painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
+        """Load the painter with the metric's settings; ``compile`` compiles it first, for many pictures on a GPU."""
         options = PainterOptions(self.steps, self.guidance, self.scheduler, self.size, self.guide, self.safety, compile)
         return load_painter(self.painter, options)
 
     def score_items(self, captions: CaptionSet, state: Shared[Imagination]) -> Scored:
-        """Rows: the sum of the candidates' values, their number, and the sum under each seed."""
+        """Return rows with the sum of the candidates' values, their number, and the sum under each seed."""
         painter, encoder = state.value
         reasons, others = {}, captions.references
         if self.against == "source":
@@ -145,7 +145,7 @@ class Imagine(MeanMetric):
         )
 
     def settings(self, state: Shared[Imagination]) -> Mapping[str, str]:
-        """Painter and encoder by name and content, their settings, the seeds."""
+        """Return painter and encoder by name and content, their settings, and the seeds."""
         painter, encoder = state.value
         return {
             "painter": f"{painter.name}#{painter.fingerprint}",
@@ -156,7 +156,7 @@ class Imagine(MeanMetric):
         }
 
     def _list_warnings(self, captions: CaptionSet, painter: Painter, result: PictureSimilarity) -> list[str]:
-        """Warnings about truncated texts, failed pictures, and how much the value depends on the seed."""
+        """Warn about truncated texts and failed pictures, and report how much the value depends on the seed."""
         warnings, label = [], f"{self.label} ({painter.name}#{painter.fingerprint})"
         if result.truncated:
             number = f"{len(result.truncated):,} text{' is' if len(result.truncated) == 1 else 's are'}"
@@ -171,7 +171,7 @@ class Imagine(MeanMetric):
         return warnings
 
     def seed_values(self, measurement: Measurement) -> Floats:
-        """Items × seeds: what the item's value would be with one seed; NaN where it has none."""
+        """Return an array of items × seeds: the item's value with one seed; NaN if it has none."""
         rows = np.asarray(measurement.rows)
         with np.errstate(invalid="ignore"):
             values: Floats = rows[:, 2:] / rows[:, 1:2]
@@ -179,21 +179,21 @@ class Imagine(MeanMetric):
 
 
 def get_sources(captions: CaptionSet) -> list[str]:
-    """The source text of each item, empty where it has none."""
+    """Return the source text of each item, empty if it has none."""
     texts = captions.columns.get("source", (None,) * len(captions))
     return [text.strip() if isinstance(text, str) else "" for text in texts]
 
 
 @dataclass(frozen=True)
 class PairSide:
-    """Texts of one side of all pairs: their vectors and those of their pictures."""
+    """The texts of one side of all pairs: their vectors and those of their pictures."""
 
     texts: EncodedRows
     pictures: Imagined
 
 
 def rescale_cosines(cosines: Floats, kind: str, clip: bool = False) -> Floats:
-    """F(s) = (s − l) / (h − l), which the paper does not clip.
+    """Compute F(s) = (s − l) / (h − l), which the paper does not clip.
 
     >>> rescale_cosines(np.array([0.1, 0.55, 1.0]), "image").round(6).tolist()
     [0.0, 0.5, 1.0]
@@ -206,7 +206,7 @@ def rescale_cosines(cosines: Floats, kind: str, clip: bool = False) -> Floats:
 
 
 def pair_cosines(kind: str, one: PairSide, two: PairSide, left: Ints, right: Ints) -> Floats:
-    """Pairs × seeds: cos(v₁, v₂), or (cos(t₁, v₂) + cos(t₂, v₁)) / 2; NaN where a picture or vector is missing."""
+    """Compute cos(v₁, v₂), or (cos(t₁, v₂) + cos(t₂, v₁)) / 2, as pairs × seeds; NaN if a picture is missing."""
     pictures_left, pictures_right = one.pictures.index[left], two.pictures.index[right]
     if kind == "image":
         return _compute_cosines(one.pictures.rows, pictures_left, two.pictures.rows, pictures_right)
@@ -220,7 +220,7 @@ def pair_cosines(kind: str, one: PairSide, two: PairSide, left: Ints, right: Int
 
 
 def _compute_cosines(first: Features, at_first: Ints, second: Features, at_second: Ints) -> Floats:
-    """Cosines of rows at indices of any shape; NaN where either index is −1."""
+    """Compute cosines of rows at indices of any shape; NaN if either index is −1."""
     values = np.full(at_first.size, np.nan)
     one, two = at_first.ravel(), at_second.ravel()
     both = np.flatnonzero((one >= 0) & (two >= 0))
@@ -235,10 +235,10 @@ Seeds = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False)
 class PictureSimilarity:
-    """The candidates of a set compared with other texts through their pictures."""
+    """Similarities of candidates and other texts through their pictures."""
 
     values: Floats
-    """Candidates × seeds; NaN where there is no picture."""
+    """Candidates × seeds; NaN if there is no picture."""
     faults: dict[int, str]
     """Why an item has no value, by its index."""
     truncated: list[int]
@@ -257,7 +257,7 @@ def compare_pictures(
     several: str = "max",
     clip: bool = False,
 ) -> PictureSimilarity:
-    """Candidates against the other texts of their item; ``several`` others by ``max`` or ``mean``, seed by seed."""
+    """Compare candidates with the other texts of their item; of ``several`` take ``max`` or ``mean``, seed by seed."""
     candidates = captions.candidates
     paired = np.bincount(others.owners[~others.blank], minlength=len(captions)) > 0
     left = np.flatnonzero(~candidates.blank & paired[candidates.owners])
@@ -286,7 +286,7 @@ def compare_pictures(
 
 
 def _reduce_pairs(values: Floats, starts: Ints, several: str) -> Floats:
-    """One row per candidate from the rows of its pairs; pairs without a value are left out.
+    """Reduce the rows of a candidate's pairs to one row; pairs without a value are left out.
 
     >>> rows = np.array([[1.0, np.nan], [3.0, np.nan], [2.0, 5.0]])
     >>> _reduce_pairs(rows, np.array([0, 2]), "mean").tolist()
@@ -302,6 +302,6 @@ def _reduce_pairs(values: Floats, starts: Ints, several: str) -> Floats:
 
 
 def _find_truncated(side: PairSide, texts: Sequence[str], painter: Painter, encoder: Encoder, kind: str) -> Bools:
-    """Texts truncated by the painter, or by the encoder where it reads texts at all."""
+    """Return True for each text that the painter truncates, or the encoder if it reads texts at all."""
     beyond: Bools = side.texts.lengths > encoder.limit
     return painter.exceeds_limit(texts) | beyond if kind != "image" else painter.exceeds_limit(texts)

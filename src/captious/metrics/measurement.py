@@ -1,4 +1,4 @@
-"""What a metric gives on a set: the measurement with its values, and the signature of everything that can move them."""
+"""Measurements of a metric on a set, and the signature of everything that can change their values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
 from captious.metrics.registry import get_package_version
-from captious.metrics.rows import Rows, TypeSets, join_rows, find_nan_rows
+from captious.metrics.rows import Rows, TypeSets, find_nan_rows, join_rows
 from captious.render import Column, Document, Table
-from captious.stats.resampling import Statistic, id_order
+from captious.stats.resampling import Statistic, sort_ids
 
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Signature:
-    """Everything that can move a number. Prints on one line; two numbers compare only if their signatures do.
+    """Everything that can change a number, printed on one line. Compare numbers only if their signatures agree.
 
-    ``settings`` must agree when shards are merged; the counts add up. The settings of a metric that another package
-    brings end with the name and version of that package.
+    ``settings`` must agree when shards are merged; the counts add up. The settings of a metric from another package end
+    with the name and version of that package.
     """
 
     metric: str
@@ -45,13 +45,13 @@ class Signature:
     skipped: int = 0
     unscored: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What the metric counted on the way, such as truncated captions; zeros are not printed."""
+    """Counts of the metric, such as truncated captions; zeros are not printed."""
 
     @classmethod
     def of(
         cls, metric: Metric, captions: CaptionSet, state: Any, unscored: int, counts: Mapping[str, int]
     ) -> Signature:
-        """The signature of a metric on a set."""
+        """Build the signature of a metric on a set."""
         references = captions.references.counts
         return cls(
             metric=str(metric),
@@ -84,7 +84,7 @@ class Signature:
         return "|".join([*parts, f"captious:{__version__}"])
 
     def merge(self, other: Signature) -> Signature:
-        """The signature of two shards together."""
+        """Merge the signatures of two shards. Raise InputError if metric or settings differ."""
         if (self.metric, self.settings) != (other.metric, other.settings):
             raise InputError(f"cannot merge measurements of different making: {self} and {other}")
         return replace(
@@ -104,7 +104,7 @@ class Signature:
 
 
 class ItemValues(dict[str, float]):
-    """Values by item id, which may be asked for as a string or as a number."""
+    """Values by item id; an id may be given as a string or as a number."""
 
     def __getitem__(self, key: object, /) -> float:  # wider than a dictionary's, for type checkers
         return super().__getitem__(key)  # type: ignore[index]
@@ -119,13 +119,13 @@ class ItemValues(dict[str, float]):
         return super().__contains__(str(key))
 
     def get(self, key: object, default: Any = None) -> Any:
-        """The value of an id, or the default where there is no such item."""
+        """Return the value of an id, or the default if there is no such item."""
         return super().get(str(key), default)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measurement(PlainState):
-    """One metric on one set: a value per item, a corpus value, and the rows to aggregate again without recomputing."""
+    """The result of one metric on one set: a value per item, a corpus value, and the rows for aggregating again."""
 
     metric: Metric
     ids: tuple[str, ...]
@@ -134,13 +134,13 @@ class Measurement(PlainState):
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why an item has no value, by id."""
     warnings: tuple[str, ...] = ()
-    """What a user should know of the set before trusting the numbers."""
+    """Warnings about the set that a user should read before trusting the numbers."""
     notes: tuple[str, ...] = ()
-    """What a user may want to know of the computation, such as what it cost."""
+    """Remarks on the computation, such as its cost."""
 
     @cached_property
     def values(self) -> Floats:
-        """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
+        """One value per item in the order of ``ids``; NaN for items in ``reasons``."""
         values = self.metric.aggregate(self.rows.counts if isinstance(self.rows, TypeSets) else self.rows)
         if self.reasons:
             values = np.where([key in self.reasons for key in self.ids], np.nan, values)
@@ -165,19 +165,19 @@ class Measurement(PlainState):
 
     @property
     def additive(self) -> bool:
-        """Whether the rows add up over items, which resampling needs."""
+        """Whether the rows add up over items, as resampling requires."""
         return not isinstance(self.rows, TypeSets)
 
     @cached_property
     def statistic(self) -> Statistic:
-        """The corpus value as resampling wants it."""
+        """The corpus value in the form that resampling needs."""
         if isinstance(self.rows, TypeSets):
             raise InputError(f"{self.metric} counts distinct things over the whole set and cannot be resampled")
         rows = _fill_unscored(self.rows).take(_get_order(self.ids), axis=0)
         return Statistic(rows, self.metric.aggregate, self._total, self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
-        """Two shards of one set as if they had been scored together."""
+        """Merge two shards of one set, as if they had been scored together."""
         if twice := set(self.ids).intersection(other.ids):
             raise InputError(f"cannot merge shards that share {len(twice)} ids, such as {min(twice)}")
         signature = self.signature.merge(other.signature)
@@ -211,17 +211,18 @@ _orders: deque[tuple[tuple[str, ...], Ints]] = deque(maxlen=4)
 
 
 def _get_order(ids: tuple[str, ...]) -> Ints:
-    """`id_order` of the items of a run, which all its metrics share. A dictionary would hash all ids at each look."""
-    for known, order in tuple(_orders):
-        if known is ids or known == ids:
+    """Return `id_order` of the items, cached for all metrics of a run."""
+    # A list of a few entries: a dictionary would hash all ids at each lookup.
+    for cached_ids, order in tuple(_orders):
+        if cached_ids is ids or cached_ids == ids:
             return order
-    order = np.array(id_order(ids), dtype=np.int64)
+    order = np.array(sort_ids(ids), dtype=np.int64)
     _orders.append((ids, order))
     return order
 
 
 def _fill_unscored(rows: Floats) -> Floats:
-    """The rows with those of unscored items as zeros, which add nothing."""
+    """Replace the rows of unscored items by zeros, which add nothing."""
     unscored = find_nan_rows(rows)
     if not len(unscored):
         return rows

@@ -1,4 +1,4 @@
-"""Metrics by name, and their written form: ``bleu(n=4),cider(idf=refs)``."""
+"""The registry of metrics by name, and their written form: ``bleu(n=4),cider(idf=refs)``."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ METRICS = {
     "dsg": "captious.metrics.judges.dsg:Dsg",
     "vqascore": "captious.metrics.judges.vqascore:VqaScore",
 }
-# Metrics of this process that `captious.metric_from` made of functions.
+# Metrics that `captious.metric_from` made in this process.
 FUNCTIONS: dict[str, type[Metric]] = {}
 
-# Labels of tables and papers, in lower case, and what they stand for.
+# Labels of tables and papers, in lower case, and the written forms that they stand for.
 LABELS = {
     **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
     **{f"capeval {value}": f"capeval(value={value})" for value in ("coverage", "precision", "f1")},
@@ -108,7 +108,7 @@ LABELS = {
     "spice (spacy)": "spice",
     "spider (spacy)": "spider",
 }
-# Labels that end in n, such as BLEU-4, and the metric behind them.
+# Labels that end in a number n, such as BLEU-4, and their metric.
 NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n", "distinct": "distinct_n"}
 # Well-known metrics that captious does not have; no other metric is suggested in their place.
 ABSENT = (
@@ -119,24 +119,24 @@ ABSENT = (
 )  # fmt: skip
 
 DEFAULT = "bleu,rouge,cider"
-# Metrics that one asks for by name: they measure a length and no quality.
+# Metrics that `all` leaves out: they measure a length, not quality.
 NOT_IN_ALL = ("words",)
-# The word for every metric that the given captions allow and that needs no model and no download.
+# Stands for every metric that the given captions allow and that needs no model and no download.
 ALL = "all"
 
-# Characters of an unknown name that a message repeats.
+# Largest number of characters of an unknown name in a message.
 LONGEST = 80
 
 _NUMBERED = re.compile(rf"({'|'.join(NUMBERED)})[-_]?(\d+)")
 
 
 def names() -> list[str]:
-    """All known metric names, those of installed packages included."""
+    """Return all known metric names, including those of installed packages."""
     return [*METRICS, *(name for name in plugins.find_points(plugins.METRICS) if name not in METRICS)]
 
 
 def get_metric_class(name: str) -> type[Metric]:
-    """The class behind a name."""
+    """Return the class of a metric by its name. Raise InputError if it is unknown."""
     if name in METRICS:
         module, _, attribute = METRICS[name].partition(":")
         metric: type[Metric] = getattr(importlib.import_module(module), attribute)
@@ -151,7 +151,7 @@ def get_metric_class(name: str) -> type[Metric]:
 
 
 def _load_plugin(point: EntryPoint) -> type[Metric]:
-    """The class of a metric that another package brings, once it is known to be one."""
+    """Load the class of a metric from another package, and check that it is one."""
     from captious.metrics.contract import Metric
 
     where, kind = plugins.describe_point(point, "metric"), plugins.load_point(point, "metric")
@@ -167,7 +167,7 @@ def _load_plugin(point: EntryPoint) -> type[Metric]:
 
 @cache
 def get_package_version(kind: type[Metric]) -> Mapping[str, str]:
-    """Name and version of the package that brings a metric; nothing for metrics of captious and of a script.
+    """Return name and version of the package of a metric; nothing for metrics of captious and of a script.
 
     >>> get_package_version(get_metric_class("bleu"))
     {}
@@ -184,7 +184,7 @@ def get_package_version(kind: type[Metric]) -> Mapping[str, str]:
 
 
 def parse(text: str, **parameters: Any) -> Metric:
-    """One metric from its written form, or from its label.
+    """Parse one metric from its written form, or from its label.
 
     Parameters may be passed by name as well, which is the way for a tokenizer or an encoder of one's own.
 
@@ -201,9 +201,9 @@ def parse(text: str, **parameters: Any) -> Metric:
 
 
 def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
-    """The one metric that a name means among those of a report, a run or a study.
+    """Find the one metric of a report, a run or a study that a name means.
 
-    ``labels`` holds the label of each metric by its written form. The name is a written form, a label, or a short name
+    ``labels`` maps written forms to labels. The name is a written form, a label, or a short name
     that one metric has. The short name of a metric with variants, such as ``bleu``, means the default variant. A label
     may be written in lower case and with other signs between its words. ``where`` begins the message of an error.
 
@@ -216,7 +216,7 @@ def find_key(name: str, labels: Mapping[str, str], where: str = "") -> str:
 
 @lru_cache(maxsize=1 << 10)
 def _find_meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -> str:
-    """The same for a name that is no written form; training loops ask for it after every batch."""
+    """Find the key of a name that is no written form. Cached: training loops ask after every batch."""
     labels = dict(pairs)
     exact = [key for key, label in labels.items() if label == name]
     if len(exact) == 1:
@@ -227,7 +227,8 @@ def _find_meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -
     meant = [
         key
         for key, label in labels.items()
-        if (short and key.partition("(")[0] == short) or ("=" not in name and _normalize_label(label) == _normalize_label(name) != "")
+        if (short and key.partition("(")[0] == short)
+        or ("=" not in name and _normalize_label(label) == _normalize_label(name) != "")
     ]
     for keys in (meant, [key for key in meant if _is_default_variant(key)]):
         if len(keys) == 1:
@@ -241,7 +242,7 @@ def _find_meant_key(name: str, pairs: tuple[tuple[str, str], ...], where: str) -
 
 
 def make_short_names(metrics: Iterable[Metric]) -> dict[str, str]:
-    """Names of metrics for logs, without parentheses, by the written form; parameters only where they must tell apart.
+    """Return short names of metrics for logs, by written form; with parameters only if names would be equal.
 
     >>> make_short_names(parse_all("bleu(n=4), rouge, cider"))
     {'bleu(n=4)': 'bleu_4', 'rouge': 'rouge', 'cider': 'cider'}
@@ -260,7 +261,7 @@ def make_short_names(metrics: Iterable[Metric]) -> dict[str, str]:
 
 
 def _expand_name(name: str) -> tuple[str, str]:
-    """The whole written form that a name stands for, and the short name where it has no parameters."""
+    """Return the written form that a name stands for, and the short name if it has no parameters."""
     try:
         kind, values = _read(name)
         return str(_make_metric(kind, values)), "" if values else kind.name
@@ -269,7 +270,7 @@ def _expand_name(name: str) -> tuple[str, str]:
 
 
 def _normalize_label(label: str) -> str:
-    """A label in lower case, whatever the signs between its words.
+    """Convert a label to lower case, with a hyphen in place of all signs between words.
 
     >>> _normalize_label("SPICE (spaCy) color"), _normalize_label("IE-text&image")
     ('spice-spacy-color', 'ie-text-image')
@@ -278,7 +279,7 @@ def _normalize_label(label: str) -> str:
 
 
 def _is_default_variant(key: str) -> bool:
-    """Whether the parameters of a written form that its name leaves open, such as the n of BLEU, are the defaults."""
+    """Return True if the variant parameters of a written form, such as the n of BLEU, have their defaults."""
     try:
         kind, values = _read(key)
     except InputError:
@@ -290,10 +291,10 @@ def _is_default_variant(key: str) -> bool:
 def parse_all(
     specs: str | Metric | Iterable[str | Metric], captions: Collection[CaptionSet] | None = None
 ) -> list[Metric]:
-    """Metrics from a written list or from any mixture of written forms and metrics; variants are spread out.
+    """Parse a written list, or any mixture of written forms and metrics; a name with variants gives one metric each.
 
-    ``all`` stands for every metric that needs no model and no download, and that the captions allow: one of references
-    is left out where there are none. Without captions it stands for those of one caption and its references.
+    ``all`` stands for every metric that needs no model and no download, and that the captions allow: a metric that
+    needs references is left out if there are none. Without captions it means metrics of one caption and its references.
 
     >>> [str(metric) for metric in parse_all("bleu, cider(idf=refs)")]
     ['bleu(n=1)', 'bleu(n=2)', 'bleu(n=3)', 'bleu(n=4)', 'cider']
@@ -320,18 +321,20 @@ def parse_all(
 
 
 def _list_allowed(captions: Collection[CaptionSet] | None) -> list[str]:
-    """Names of the metrics that ``all`` stands for."""
+    """List the names of the metrics that ``all`` stands for."""
     supplied = {"references"} if captions is None else {"references", "several candidates", "objects"}
     for one in captions or ():
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
     metrics = [get_metric_class(name)() for name in names() if name not in NOT_IN_ALL]
-    spoken = {one.language for one in captions or () if one.language}
+    languages = {one.language for one in captions or () if one.language}
     return [
         metric.name
         for metric in metrics
-        if supplied.issuperset(metric.needs) and _is_installed(metric) and spoken <= set(metric.languages or spoken)
+        if supplied.issuperset(metric.needs)
+        and _is_installed(metric)
+        and languages <= set(metric.languages or languages)
     ]
 
 
@@ -342,7 +345,7 @@ def _is_installed(metric: Metric) -> bool:
 
 
 def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
-    """The class and the parameters of a written form."""
+    """Parse a written form into the class and the parameters."""
     text = LABELS.get(text.strip().lower(), text)
     _refuse_missing_commas(text)
     name, values = parse_spec(text, "metric", "bleu or cider(idf=refs)")
@@ -355,19 +358,19 @@ def _read(text: str) -> tuple[type[Metric], dict[str, str]]:
 
 
 def _make_metric(kind: type[Metric], values: Mapping[str, str], parameters: Mapping[str, Any] = {}) -> Metric:
-    """The metric with the parameters that are written between the parentheses of its name, and with others."""
+    """Make a metric with the parameters of its written form, and with further ones."""
     return kind(**convert_arguments(kind, values, kind.name, main=kind.main), **parameters)
 
 
 def _refuse_missing_commas(text: str) -> None:
-    """Report metrics that are written side by side without a comma."""
+    """Raise InputError if metrics are written without a comma between them."""
     parts = re.split(r"[\s;+|/]+(?![^()]*\))", text.strip())
     if len(parts) > 1 and all(one.partition("(")[0].lower() in {*METRICS, *LABELS, ALL} for one in parts):
         raise InputError(f"cannot read the metric {text!r}; commas stand between metrics: {','.join(parts)}")
 
 
 def _expand_variants(kind: type[Metric], values: Mapping[str, str]) -> list[dict[str, str]]:
-    """The parameters of each metric that a written form stands for."""
+    """Return the parameters of each metric that a written form stands for."""
     variants = [dict(values)]
     for name, choices in kind.variants.items():
         if name not in values and not ("" in values and kind.main == name):

@@ -20,9 +20,9 @@ from captious.text.tables import TextTable, mark_changes, run_indices
 from captious.text.tokenizers import Tokenizer
 
 BETA = 1.2
-# Tokens of a candidate that fit one machine word.
+# Number of candidate tokens that fit into one machine word.
 BITS = 64
-# The one word of an empty caption.
+# An empty caption counts as this one word.
 EMPTY = "(no words)"
 
 
@@ -52,7 +52,7 @@ class Rouge(CandidateMetric, MeanMetric):
     citation: ClassVar[str] = "Lin. ROUGE: a package for automatic evaluation of summaries. ACL Workshop 2004."
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the value and 1."""
+        """Return rows with the value and 1."""
         table = self.table(captions)
         left, right, common = table.once("lcs", lambda: _compute_common(table))
         lengths = np.maximum(table.lengths, 1)
@@ -67,7 +67,7 @@ class Rouge(CandidateMetric, MeanMetric):
         return Scored(item_means(values[table.candidates]))
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        """Words of the longest common subsequences: those that precision counts, and those that recall counts."""
+        """List words of the longest common subsequences: those that precision counts, and those that recall counts."""
         table = self.table(item)
         references = [table.words(one) or [EMPTY] for one in table.references.tolist()]
         labels = label_candidates(len(table.candidates))
@@ -93,7 +93,7 @@ class Rouge(CandidateMetric, MeanMetric):
         )
 
     def settings(self, state: Any) -> Mapping[str, str]:
-        """The weight β of recall."""
+        """Return the weight β of recall."""
         return {**super().settings(state), "beta": str(BETA)}
 
 
@@ -124,7 +124,7 @@ class CommonSubsequence(NamedTuple):
 def _list_word_parts(
     by_precision: CommonSubsequence, by_recall: CommonSubsequence, rank: int, candidates: int
 ) -> Iterator[Contribution]:
-    """What each word of a candidate adds through precision and through recall, which may come from two references."""
+    """Yield what each word of a candidate adds through precision and recall, which may come from two references."""
     p, r = by_precision.precision, by_recall.recall
     if not (p and r):
         return
@@ -142,7 +142,7 @@ def _list_word_parts(
 
 
 def _mark_texts(label: str, by_precision: CommonSubsequence, by_recall: CommonSubsequence) -> list[MarkedText]:
-    """The candidate and the reference or references that count, with their common subsequences."""
+    """Mark the common subsequences in the candidate, and in the reference or references that count."""
     names = ["reference"] if by_precision == by_recall else ["precision from", "recall from"]
     ours = _number_runs(len(by_precision.words), [ours for ours, _ in by_precision.positions])
     return [MarkedText(label, by_precision.words, ours)] + [
@@ -152,7 +152,7 @@ def _mark_texts(label: str, by_precision: CommonSubsequence, by_recall: CommonSu
 
 
 def find_common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """Positions of a longest common subsequence in both lists of words.
+    """Find a longest common subsequence; return its positions in both lists of words.
 
     >>> find_common_subsequence("a cat on a mat".split(), "the cat is on a mat".split())
     [(1, 1), (2, 3), (3, 4), (4, 5)]
@@ -175,7 +175,7 @@ def find_common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[t
 
 
 def _number_runs(length: int, positions: Sequence[int]) -> list[int]:
-    """The runs of neighboring positions, numbered; 0 at the others."""
+    """Number the runs of neighboring positions from 1; other positions get 0."""
     runs = [0] * length
     number = 0
     for position in positions:
@@ -185,7 +185,7 @@ def _number_runs(length: int, positions: Sequence[int]) -> list[int]:
 
 
 def f_score(precision: Floats, recall: Floats, beta: float = 1.0) -> Floats:
-    """The F-measure, 0 where both parts are 0."""
+    """Compute the F-measure, 0 if either part is 0."""
     below = recall + beta**2 * precision
     result: Floats = np.divide(
         (1 + beta**2) * precision * recall, below, out=np.zeros_like(below), where=(precision > 0) & (recall > 0)
@@ -227,7 +227,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
         return f"ROUGE-{self.n}" + {"f": "", "precision": " P", "recall": " R"}[self.value]
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: the value and 1."""
+        """Return rows with the value and 1."""
         table = self.table(captions)
         left = table.pairs.left
         precision, recall = table.once(("rouge_n", self.n), lambda: _compute_overlap(table, self.n))
@@ -241,7 +241,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
         return Scored(item_means(values[table.candidates]))
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        """N-grams shared with the best reference, or with any where ``over=mean``."""
+        """List n-grams shared with the best reference, or with any if ``over=mean``."""
         table = self.table(item)
         size, counts = np.maximum(table.lengths - self.n + 1, 1), table.counts(self.n)
         references = table.references.tolist()
@@ -276,7 +276,7 @@ class RougeN(NgramMetric, CandidateMetric, MeanMetric):
 
 
 def _compute_overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
-    """Precision and recall of every candidate-reference pair."""
+    """Return precision and recall of every candidate-reference pair."""
     left, right, _ = table.pairs
     grams = table.ngrams(n)
     shared = np.zeros(len(left))
@@ -293,7 +293,7 @@ def _compute_overlap(table: TextTable, n: int) -> tuple[Floats, Floats]:
 
 
 def compute_lcs_lengths(table: TextTable) -> Ints:
-    """The LCS length of every pair of ``table.pairs``.
+    """Compute the LCS length of every pair of ``table.pairs``.
 
     Bit-parallel after Hyyrö (2004): a row of the dynamic programme is one 64-bit word, the candidate's tokens its bits.
     Which bits a reference's token matches is read off the unigram table, and all references advance together, one token
@@ -322,7 +322,7 @@ def compute_lcs_lengths(table: TextTable) -> Ints:
 
 
 def _set_bits(table: TextTable, turn: int) -> npt.NDArray[np.uint64]:
-    """Set a bit for each token at which candidate number ``turn`` of its item has the unigram of a group."""
+    """Return a 64-bit word per unigram group: bit i is set if token i of candidate number ``turn`` is in the group."""
     starts, lengths, unigrams = table.starts, table.lengths, table.ngrams(1)
     mine = np.flatnonzero(table.rank == turn)
     mine = mine[lengths[mine] <= BITS]
@@ -334,7 +334,7 @@ def _set_bits(table: TextTable, turn: int) -> npt.NDArray[np.uint64]:
 
 
 class _Steps(NamedTuple):
-    """The tokens of references in the order in which they are looked at: the first of each, the second of each, …"""
+    """The tokens of references in the order of processing: the first of each, the second of each, …"""
 
     references: Ints
     order: Ints
@@ -357,12 +357,14 @@ class _Steps(NamedTuple):
         return cls(references, order, running, groups)
 
     def lcs_lengths(self, bits: npt.NDArray[np.uint64]) -> Ints:
-        """The LCS length of each reference and a candidate, from the bits of each group."""
+        """Compute the LCS length of each reference and a candidate, from the bits of each group."""
         matches = bits.take(self.groups)
         state = np.full(len(self.references), ~np.uint64(0))
         first = 0
         for number in self.running:
             current = state[:number]
+            # Hyyrö's step: a zero bit of the state stands for a token of the LCS. The carry of the addition moves each
+            # zero to the next match; `current - common` keeps the bits without a match.
             common = current & matches[first : first + number]
             state[:number] = (current + common) | (current - common)
             first += number
@@ -372,7 +374,7 @@ class _Steps(NamedTuple):
 
 
 def _count_ones(words: npt.NDArray[np.uint64]) -> Ints:
-    """The number of bits that are set in each word: in each two bits, each four, each byte, and all."""
+    """Count the set bits of each word: in every two bits, every four, every byte, and in total."""
     pairs, fours, bytes_ = (np.uint64(one) for one in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
     words = words - ((words >> np.uint64(1)) & pairs)
     words = (words & fours) + ((words >> np.uint64(2)) & fours)

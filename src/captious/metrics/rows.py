@@ -1,4 +1,4 @@
-"""Rows of statistics, one for each item: what scoring gives, how rows are joined, and rows that many metrics share."""
+"""Rows of statistics, one for each item: the result of scoring, joining rows, and rows that many metrics share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
 
-# Ids that a warning lists before it only counts.
+# Number of ids that a warning lists.
 LISTED = 5
 
 
@@ -27,27 +27,27 @@ class TypeSets:
 
     @property
     def counts(self) -> Floats:
-        """Distinct types and running tokens of each item."""
+        """Distinct types and total tokens of each item."""
         sizes = np.fromiter(map(len, self.types), dtype=np.float64, count=len(self.types))
         return np.stack([sizes, self.tokens], axis=1)
 
     @classmethod
     def join(cls, parts: Sequence[TypeSets]) -> TypeSets:
-        """The rows of several sets, one after the other."""
+        """Concatenate the rows of several sets."""
         types = tuple(chain.from_iterable(part.types for part in parts))
         return cls(types, np.concatenate([part.tokens for part in parts]))
 
     def total(self) -> Floats:
-        """Distinct types and running tokens of all items."""
+        """Return distinct types and total tokens of all items."""
         return np.array([len(frozenset().union(*self.types)), self.tokens.sum()], dtype=np.float64)
 
 
-# One row of statistics per item. Those of an array add up over items; NaN marks an item without a value.
+# One row of statistics per item. Rows of an array add up over items; NaN marks an item without a value.
 Rows = Floats | TypeSets
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """The rows of the parts of a set, one after the other."""
+    """Concatenate the rows of the parts of a set."""
     sets = [part for part in parts if isinstance(part, TypeSets)]
     if len(sets) == len(parts):
         return TypeSets.join(sets)
@@ -58,7 +58,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What scoring the items of a set gives."""
+    """The result of scoring the items of a set."""
 
     rows: Rows
     reasons: Mapping[int, str] = field(default_factory=dict)
@@ -66,13 +66,13 @@ class Scored:
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
     warnings: Sequence[str] = ()
-    """What a user should know of this set before trusting the numbers."""
+    """Warnings about the set that a user should read before trusting the numbers."""
     notes: Sequence[str] = ()
-    """What a user may want to know of the computation, such as what it cost."""
+    """Remarks on the computation, such as its cost."""
 
     @classmethod
     def join(cls, parts: Sequence[Scored], sizes: Sequence[int]) -> Scored:
-        """The parts of one set, which hold so many items each, as if they had been scored together."""
+        """Join the parts of one set, given their numbers of items, as if they had been scored together."""
         if len(parts) == 1:
             return parts[0]
         reasons: dict[int, str] = {}
@@ -90,9 +90,10 @@ class Scored:
         )
 
     def fill_reasons(self, missing: Mapping[int, str], undefined: str) -> Scored:
-        """The same with a reason for every item without a value, and a row of NaN for every reason.
+        """Add a reason for every item without a value, and a row of NaN for every reason.
 
-        ``missing`` has the reasons of items that lack what the metric needs. ``undefined`` is that of other NaN rows.
+        ``missing`` has the reasons of items without the inputs that the metric needs. ``undefined`` is the reason of
+        other NaN rows.
         """
         reasons, rows = {**missing, **self.reasons, **missing}, self.rows
         if isinstance(rows, np.ndarray):
@@ -105,12 +106,13 @@ class Scored:
 
 
 def find_nan_rows(rows: Floats) -> Ints:
-    """The rows that hold a NaN; where there is none, one sum shows it."""
+    """Return the indices of rows with a NaN."""
+    # A single sum shows that there is no NaN, without an array of booleans.
     return np.flatnonzero(np.isnan(rows).any(axis=1)) if np.isnan(rows.sum()) else np.zeros(0, dtype=np.int64)
 
 
 def find_missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, str]:
-    """Reasons of items that lack what a metric needs, by index."""
+    """Return a reason for each item without the inputs that a metric needs, by index."""
     missing = {"no candidate caption": captions.candidates.counts == 0}
     if "references" in needs:
         missing["no references"] = captions.references.counts == 0
@@ -129,9 +131,9 @@ def find_missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[in
 
 
 def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Floats:
-    """Rows of a mean over captions: the sum of an item's values, their number, and the sums of ``others``.
+    """Return rows of a mean over captions: the sum of an item's values, their number, and the sums of ``others``.
 
-    Values stand in the order of the candidates; NaN where one candidate of an item has none.
+    Values are in the order of the candidates; the row is NaN if one candidate of an item has no value.
     """
     columns = (values, np.ones(len(values)), *others)
     owners = captions.candidates.owners
@@ -139,17 +141,17 @@ def candidate_means(captions: CaptionSet, values: Floats, *others: Floats) -> Fl
 
 
 def item_means(values: Floats) -> Floats:
-    """Rows of a mean over items: the value and 1."""
+    """Return rows of a mean over items: the value and 1."""
     return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=1)
 
 
 def give_reason(mask: Bools, reason: str) -> dict[int, str]:
-    """A reason for each item of a mask."""
+    """Return the reason for each item of a mask, by index."""
     return dict.fromkeys(np.flatnonzero(mask).tolist(), reason)
 
 
 def find_blank_texts(captions: CaptionSet, references: bool = False, candidates: bool = True) -> dict[int, str]:
-    """Reasons of items with a blank candidate and, where references are compared, of those with blank ones only.
+    """Return a reason for each item with a blank candidate or, if references are compared, only blank references.
 
     Without ``candidates`` a blank candidate is no reason: the metric scores it.
     """
@@ -164,14 +166,14 @@ def find_blank_texts(captions: CaptionSet, references: bool = False, candidates:
 def score_encoded_captions(
     label: str, captions: CaptionSet, values: Floats, reasons: Mapping[int, str], lengths: Ints, limit: int
 ) -> Scored:
-    """A mean over captions that an encoder read, with a count and a warning of those longer than its limit."""
+    """Return rows of a mean over captions that an encoder read; count and warn of those longer than its limit."""
     truncated = captions.candidates.owners[lengths > limit].tolist()
     warnings = warn_truncated(label, captions, truncated, limit)
     return Scored(candidate_means(captions, values), reasons, {"truncated": len(truncated)}, warnings)
 
 
 def warn_truncated(label: str, captions: CaptionSet, items: Sequence[int], limit: int) -> list[str]:
-    """A warning on captions that were truncated, given the item of each; nothing where there are none."""
+    """Return a warning about truncated captions, given the item of each; an empty list if there are none."""
     if not items:
         return []
     number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
@@ -180,6 +182,6 @@ def warn_truncated(label: str, captions: CaptionSet, items: Sequence[int], limit
 
 
 def format_ids(captions: CaptionSet, items: Sequence[int]) -> str:
-    """The first ids of these items, each once."""
+    """Format the first distinct ids of these items."""
     ids = list(dict.fromkeys(captions.ids[item] for item in items))
     return ", ".join(ids[:LISTED]) + (", …" if len(ids) > LISTED else "")

@@ -50,11 +50,11 @@ class Sbert(MeanMetric):
         return Shared(encoder, _get_model_id(encoder))
 
     def settings(self, state: Shared[TextEncoder]) -> Mapping[str, str]:
-        """The model by name and content, and its precision."""
+        """Return the model by name and content, and its precision."""
         return {"model": _get_model_id(state.value), "precision": state.value.precision}
 
     def score_items(self, captions: CaptionSet, state: Shared[TextEncoder]) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         encoder = state.value
         values = compute_reference_cosines(captions, encoder, over=self.over)
         lengths = text_features(encoder, captions.candidates.values).lengths

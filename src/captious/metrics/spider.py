@@ -16,10 +16,10 @@ from captious.metrics._fluency import (
     HINT,
     PENALTY,
     THRESHOLD,
+    compute_penalty_factors,
+    describe_source,
     find_missing_probabilities,
     get_error_probabilities,
-    describe_source,
-    compute_penalty_factors,
     refuse_settings,
 )
 from captious.metrics.cider import Cider
@@ -83,7 +83,7 @@ class Spider(CandidateMetric, MeanMetric):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """References, and the parser of SPICE where its values are not read from a file."""
+        """References, and the parser of SPICE unless its values are read from a file."""
         return ("references", "model") if self.spice == SPACY else ("references",)
 
     @property
@@ -93,7 +93,7 @@ class Spider(CandidateMetric, MeanMetric):
 
     @property
     def label(self) -> str:
-        """SPIDEr, SPIDEr-max or SPIDEr-FL, with the SPICE that it has; or the part of that candidate."""
+        """SPIDEr, SPIDEr-max or SPIDEr-FL with the source of SPICE; or the part of the chosen candidate."""
         title = f"SPIDEr{'-FL' * bool(self.fluency)}{'-max' * self.best}"
         if self.value != "spider":
             title = f"{NAMES[self.value]} of {title}"
@@ -113,22 +113,22 @@ class Spider(CandidateMetric, MeanMetric):
         return self._cider.corpus_state
 
     def prepare(self, captions: CaptionSet) -> DocumentFrequency:
-        """The document frequencies of CIDEr-D; SPICE needs to know nothing of the corpus."""
-        self._spice.prepare(captions)  # what it lacks is said before anything is scored
+        """Return the document frequencies of CIDEr-D; SPICE needs nothing from the corpus."""
+        self._spice.prepare(captions)  # raises errors about a missing parser or file before anything is scored
         return self._cider.prepare(captions)
 
     def settings(self, state: DocumentFrequency) -> Mapping[str, str]:
-        """The settings of CIDEr-D and of SPICE, and where the probabilities of errors come from."""
+        """Return the settings of CIDEr-D and of SPICE, and the source of the error probabilities."""
         spice: Metric = self._spice
         settings = {**self._cider.settings(state), **spice.settings(spice.prepare(CaptionSet.of({})))}
         return {**settings, "fluency": describe_source(self.fluency)} if self.fluency else settings
 
     def text_warnings(self, captions: CaptionSet) -> list[str]:
-        """Also those about the length penalty of CIDEr-D."""
+        """Warn also about the length penalty of CIDEr-D."""
         return [*super().text_warnings(captions), *self._cider.length_warnings(captions)]
 
     def score_candidates(self, captions: CaptionSet, state: DocumentFrequency) -> Scored:
-        """Rows: the value and 1, or zeros for a candidate that does not count."""
+        """Return rows with the value and 1, or zeros for a candidate that does not count."""
         scored = self._cider.score_candidates(captions, state)
         cider = np.asarray(scored.rows)[:, 0]
         spice, factors, reasons = self._score_parts(captions)
@@ -140,7 +140,7 @@ class Spider(CandidateMetric, MeanMetric):
         return Scored(rows, reasons, warnings=scored.warnings)
 
     def _score_parts(self, captions: CaptionSet) -> tuple[Floats, Floats, Mapping[int, str]]:
-        """SPICE, and what SPIDEr is multiplied by, for each candidate, and the reasons of items without a value."""
+        """Return SPICE and the penalty factor of each candidate, and the reasons of items without a value."""
         spice, reasons = self._score_spice(captions)
         if not self.fluency:
             return spice, np.ones(len(spice)), reasons
@@ -158,10 +158,12 @@ class Spider(CandidateMetric, MeanMetric):
         return values, {**scored.reasons, **dict.fromkeys(several, SEVERAL)}
 
     def break_down(self, item: CaptionSet, state: DocumentFrequency) -> Breakdown:
-        """Half of CIDEr-D, half of SPICE, and what an error of fluency takes off, for each candidate that counts."""
+        """List half of CIDEr-D, half of SPICE, and what a fluency error takes off, for each candidate that counts."""
         cider = np.asarray(self._cider.score_candidates(item, state).rows)[:, 0]
         spice, factors, _ = self._score_parts(item)
-        counted = _mark_largest((cider + spice) / 2 * factors, item) if self.best else np.ones(len(cider), dtype=np.bool_)
+        counted = (
+            _mark_largest((cider + spice) / 2 * factors, item) if self.best else np.ones(len(cider), dtype=np.bool_)
+        )
         parts = []
         for rank in np.flatnonzero(counted).tolist():
             share = 1 / int(counted.sum())
@@ -184,13 +186,13 @@ class Spider(CandidateMetric, MeanMetric):
         )
 
     def hint(self, reason: str) -> str:
-        """What helps where the probabilities or the values of SPICE do not belong to these captions."""
+        """Return how to supply probabilities or SPICE values that belong to these captions."""
         helps = {ABSENT: HINT, UNKNOWN_ID: f"; {self.spice} must be of these captions, with their ids"}
         return helps.get(reason, super().hint(reason))
 
 
 def _mark_largest(values: Floats, captions: CaptionSet) -> Bools:
-    """Which candidate of each item has the largest value, the first of equal ones; NaN is the smallest."""
+    """Return True for the candidate of each item with the largest value, the first of equals; NaN is the smallest."""
     owners = captions.candidates.owners
     order = np.lexsort((np.arange(len(values)), -np.nan_to_num(values, nan=-np.inf), owners))
     first = np.ones(len(order), dtype=np.bool_)

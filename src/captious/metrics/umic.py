@@ -1,4 +1,4 @@
-"""UMIC: a caption judged against its image by a model that learned to rank true captions above wrong ones."""
+"""UMIC: a caption judged against its image by a model trained to rank true captions above wrong ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
-from captious.models.crossencoders import ORIGINAL, Backbone, get_metric_name, score_pairs, load_backbone, read_marker
+from captious.models.crossencoders import ORIGINAL, Backbone, get_metric_name, load_backbone, read_marker, score_pairs
 from captious.models.devices import resolve_precision
 from captious.models.encoder import encoder_id
 from captious.options import get_runtime
@@ -50,12 +50,12 @@ class Umic(MeanMetric):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """An image, or regions: where those are files, an item without an image is found by its id."""
+        """An image, or regions: an item without an image is then found by its id."""
         return ("model",) if self.regions else ("image", "model")
 
     @property
     def label(self) -> str:
-        """UMIC for the original, and for others a name that says what they are."""
+        """UMIC for the original, and the backbone's name for other models."""
         try:
             backbone = str(read_marker(self.weights)["backbone"]) if self.weights else ""
         except InputError:
@@ -70,7 +70,7 @@ class Umic(MeanMetric):
         return Shared(backbone, f"the UMIC model {backbone.fingerprint}")
 
     def score_items(self, captions: CaptionSet, state: Shared[Backbone]) -> Scored:
-        """Rows: the sum of the candidates' scores, and their number."""
+        """Return rows with the sum of the candidates' scores, and their number."""
         backbone = state.value
         images = captions.images
         if self.regions:  # files of the image's name, or of the item's id
@@ -80,21 +80,23 @@ class Umic(MeanMetric):
         values, lengths = np.full(len(owners), np.nan), np.zeros(len(owners), dtype=np.int64)
         faults: dict[int, str] = {}
         if usable:
-            shown = [image for n in usable if (image := images[owners[n]]) is not None]
-            judged = score_pairs(backbone, shown, [texts[n] for n in usable])
+            pictures = [image for n in usable if (image := images[owners[n]]) is not None]
+            judged = score_pairs(backbone, pictures, [texts[n] for n in usable])
             values[usable] = judged.scores
-            for index, why in judged.faults.items():
+            for index, fault in judged.faults.items():
                 item = int(owners[usable[index]])
-                faults[item] = f"image: {why.removeprefix(f'{images[item]}: ')}"
+                faults[item] = f"image: {fault.removeprefix(f'{images[item]}: ')}"
             lengths[usable] = backbone.count_tokens([texts[n] for n in usable])
         reasons = {**faults, **find_blank_texts(captions)}
         return score_encoded_captions(self.label, captions, values, reasons, lengths, backbone.limit)
 
     def settings(self, state: Shared[Backbone]) -> Mapping[str, str]:
-        """The model by content, its encoder, and the precision."""
+        """Return the model by content, its encoder, and the precision."""
         backbone = state.value
         encoder = backbone.frozen_encoder
-        model = {"model": f"{get_metric_name(backbone.name)}#{backbone.fingerprint}{',upright' * get_runtime().upright}"}
+        model = {
+            "model": f"{get_metric_name(backbone.name)}#{backbone.fingerprint}{',upright' * get_runtime().upright}"
+        }
         if encoder is None:
             return {**model, "precision": resolve_precision(backbone.device, get_runtime().precision)}
         return {**model, "encoder": encoder_id(encoder), "precision": encoder.precision}

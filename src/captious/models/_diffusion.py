@@ -22,7 +22,7 @@ import numpy as np
 from captious._core.files import digest, get_data_folder, load_json, write_atomically
 from captious._core.types import Bools
 from captious.errors import InputError, format_one_line, format_suggestion, require
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.hub import REPOSITORY, Unreachable, fetch, find_local, get_weights_folder
 from captious.models.painters import PaintedBatch, Painter, PainterOptions, Prompt, as_pixels
 from captious.models.pipeline import OomBackoff
@@ -52,12 +52,12 @@ def _describe_config(part: Any) -> str:
     return type(part).__name__ + json.dumps(plain, sort_keys=True, default=str)
 
 
-# Pictures decoded at a time: enough to fill a GPU, and little memory beside what the denoiser needs.
+# Pictures decoded at a time: enough to keep a GPU busy, with little memory compared to the denoiser.
 DECODED = 8
 DECODERS, DENOISERS = ("vae", "movq", "vqvae"), ("unet", "transformer")
-# How to compile; `max-autotune-no-cudagraphs` takes minutes longer.
+# Options of torch.compile; `max-autotune-no-cudagraphs` takes minutes longer.
 COMPILE: dict[str, Any] = {"mode": "default"}
-# Arguments of `decode` that do not depend on how many pictures there are, or that are divided with them.
+# Arguments of `decode` that do not depend on the number of pictures, or can be split with them.
 _DIVISIBLE = {"return_dict", "generator", "force_not_quantize"}
 
 
@@ -75,7 +75,7 @@ def prepare_pipeline(pipeline: Any, device: Any, compile: bool) -> None:
 def decode_in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callable[..., Any]:
     """Wrap ``decode`` of a diffusers model so that it decodes at most ``size`` pictures at a time."""
 
-    def grouped(latents: Any, *others: Any, **options: Any) -> Any:
+    def decode_groups(latents: Any, *others: Any, **options: Any) -> Any:
         import torch
 
         if len(latents) <= size or others or not options.keys() <= _DIVISIBLE:
@@ -88,7 +88,7 @@ def decode_in_groups(decode: Callable[..., Any], size: int = DECODED) -> Callabl
             return type(parts[0])(sample=torch.cat([part.sample for part in parts]))
         return (torch.cat([part[0] for part in parts]),)
 
-    return grouped
+    return decode_groups
 
 
 def mark_infinite(decode: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,8 +122,7 @@ def _get_modules(pipeline: Any, names: tuple[str, ...]) -> list[Any]:
 
 STEPS, GUIDANCE = 50, 7.5
 TOKENIZERS = ("tokenizer", "tokenizer_2", "tokenizer_3")
-# Pictures painted at a time on a GPU, and elsewhere, where more cost memory and gain nothing, and a kill would lose
-# hours; `--batch` may ask for fewer, and memory may force fewer.
+# Largest batch on a GPU, and on a CPU: there larger batches are no faster, and an interrupted run would lose hours.
 MOST, FEW = 64, 8
 
 
@@ -137,7 +136,7 @@ class Diffusion:
     shape: tuple[int, int, int]
     pipeline: Any = field(repr=False)
     call: dict[str, Any]
-    """What every call of the pipeline is given."""
+    """Arguments of every call of the pipeline."""
     compiled: bool = False
     most: int = MOST
     cache_pictures: bool = True
@@ -276,15 +275,16 @@ def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
         f"steps={steps},guidance={guidance:g},scheduler={type(pipeline.scheduler).__name__},size={side},"
         f"precision={precision},safety={'yes' if options.safety else 'no'}"
     )
-    mark = compute_fingerprint(pipeline.components, f"{settings},{_describe_pipeline(pipeline)}")  # before modules are moved or compiled
+    mark = compute_fingerprint(
+        pipeline.components, f"{settings},{_describe_pipeline(pipeline)}"
+    )  # before modules are moved or compiled
     prepare_pipeline(pipeline, device, options.compile)
     most = MOST if device.type == "cuda" else FEW
     return Diffusion(_get_name(name), mark, settings, (side, side, 3), pipeline, call, options.compile, most=most)
 
 
 def _describe_pipeline(pipeline: Any) -> str:
-    """Return class and settings of the pipeline itself, such as ``force_zeros_for_empty_prompt``, without its modules.
-    """
+    """Return class and settings of the pipeline, such as ``force_zeros_for_empty_prompt``, without its modules."""
     own = {key: value for key, value in pipeline.config.items() if not isinstance(value, (list, tuple))}
     plain = {key: value for key, value in own.items() if not key.startswith("_")}
     return type(pipeline).__name__ + json.dumps(plain, sort_keys=True, default=str)
@@ -304,9 +304,8 @@ def _get_side(pipeline: Any) -> int:
 def _make_scheduler(library: Any, name: str, config: Any) -> Any:
     schedulers = [one for one in dir(library) if one.endswith("Scheduler")]
     if name not in schedulers:
-        raise InputError(
-            f"unknown scheduler {name!r}, expected one of diffusers, such as DDIMScheduler{format_suggestion(name, schedulers)}"
-        )
+        hint = format_suggestion(name, schedulers)
+        raise InputError(f"unknown scheduler {name!r}, expected one of diffusers, such as DDIMScheduler{hint}")
     with quiet():
         return getattr(library, name).from_config(config)
 
@@ -317,7 +316,7 @@ def _get_name(name: str) -> str:
     return path.resolve().name if path is not None else name
 
 
-# Version of the remembered facts; it changes when fingerprints are computed differently.
+# Version of the cached facts; increase it if fingerprints are computed differently.
 FORMAT = "2"
 
 
@@ -375,7 +374,7 @@ def open_pipeline(name: str, options: PainterOptions) -> Painter:
         return LazyPipeline(**facts, folder=folder, load=lambda: load_diffusion(name, options))
     pipeline = load_diffusion(name, options)
     facts = {key: getattr(pipeline, key) for key in ("name", "fingerprint", "settings", "shape")}
-    with suppress(OSError), write_atomically(path) as draft:  # a full disk costs the next run a load
+    with suppress(OSError), write_atomically(path) as draft:  # with a full disk the next run loads the pipeline again
         draft.write_text(json.dumps(facts), encoding="utf-8", newline="\n")
     return pipeline
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from captious._core.types import Bools
 from captious.errors import InputError
-from captious.models._diffusion import import_diffusers, compute_fingerprint, open_model
+from captious.models._diffusion import compute_fingerprint, import_diffusers, open_model
 from captious.models._folders import read_json
 from captious.models.devices import quiet
 from captious.models.encoder import count_tokens
@@ -45,7 +45,7 @@ class Guided:
     guide: TorchEncoder = field(repr=False)
     steps: int
     cutouts: int
-    """Random squares that the guide looks at in every step, beside the whole; 0 for the whole alone."""
+    """Random squares of the picture that the guide sees in every step, besides the whole picture."""
     cache_pictures: bool = True
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:

@@ -1,4 +1,4 @@
-"""An opened image becomes the square of pixels that a model expects, rounded exactly as in each metric's reference.
+"""Image preparation: an opened image becomes a square of pixels, rounded exactly as in each metric's reference.
 
 OpenAI's CLIP, and with it CLIPScore, PAC-S, LongCLIP and SPECS, resizes and crops in the image's own mode and converts
 to RGB last (``crop-first``): a palette image is then resized to the nearest pixel, an image with alpha weighted by it.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Order = Literal["crop-first", "rgb-first"]
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-# Names of the filters by Pillow's number, which is what configuration files hold.
+# Filters by Pillow's number, which configuration files contain.
 RESAMPLES = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 
 
@@ -57,11 +57,11 @@ class ImagePreprocessing:
 
     @property
     def text(self) -> str:
-        """Everything that can move a pixel, in one string."""
+        """Every option that can change a pixel, as one string."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def compute_size(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height after resizing; the longer side is cut to a whole number, not rounded."""
+        """Return width and height after resizing; the longer side is truncated, not rounded."""
         if self.squash:
             return self.size, self.size
         short, long = sorted((width, height))
@@ -69,11 +69,11 @@ class ImagePreprocessing:
         return (self.size, longer) if width <= height else (longer, self.size)
 
     def offset(self, side: int) -> int:
-        """Where the crop starts on a side."""
+        """Return the start of the crop on a side."""
         return round((side - self.crop) / 2) if self.order == "crop-first" else (side - self.crop) // 2
 
     def prepare(self, picture: Image) -> Pixels:
-        """Pixels of an opened image: crop × crop × 3."""
+        """Return the pixels of an opened image: crop × crop × 3."""
         from PIL import Image
 
         if self.order == "rgb-first":
@@ -90,9 +90,9 @@ class ImagePreprocessing:
     def read(
         cls, folder: str | Path, fallback: ImagePreprocessing | None = None, order: Order = "rgb-first"
     ) -> ImagePreprocessing:
-        """What a model folder's ``preprocessor_config.json`` (or ``processor_config.json``) says; else ``fallback``.
+        """Read ``preprocessor_config.json`` (or ``processor_config.json``) of a model folder; else return ``fallback``.
 
-        ``order`` is for files that captious did not write, which say nothing of it.
+        ``order`` is the default for files that captious did not write, which do not specify it.
         """
         for name in ("preprocessor_config.json", "processor_config.json"):
             path = Path(folder) / name
@@ -107,7 +107,7 @@ class ImagePreprocessing:
         return fallback
 
     def save(self, folder: str | Path) -> None:
-        """Write ``preprocessor_config.json`` as ``transformers`` reads it; ``captious_order`` keeps the order."""
+        """Write ``preprocessor_config.json`` as ``transformers`` reads it; ``captious_order`` stores the order."""
         edge: dict[str, int] = (
             {"height": self.size, "width": self.size} if self.squash else {"shortest_edge": self.size}
         )
@@ -147,7 +147,7 @@ def _from_config(config: Mapping[str, Any], order: Order) -> ImagePreprocessing:
 
 
 def _parse_side(size: object) -> int:
-    """The side of a square, however it is written."""
+    """Return the side of a square, in any notation."""
     if isinstance(size, Mapping):
         if "shortest_edge" in size:
             return int(size["shortest_edge"])

@@ -76,9 +76,9 @@ class SubwordTokenizer:
     canonical: bool = False
     """Texts are canonicalized as SigLIP's tokenizer does."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """What ``tokenizer_config.json`` says, to be saved again."""
+    """Content of ``tokenizer_config.json``, which `save` writes again."""
     word_ids: dict[str, list[int]] = field(default_factory=dict, repr=False)
-    """Token ids of the words met so far."""
+    """Cache of token ids by word."""
 
     def __call__(self, texts: Sequence[str]) -> Tokens:
         """Tokenize a batch of texts, padded to the longest."""
@@ -90,7 +90,7 @@ class SubwordTokenizer:
 
     def rows(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, without start and end, not truncated."""
-        # The fast one came with version 0.20.
+        # `encode_batch_fast` exists since tokenizers 0.20.
         encode = getattr(self.backend, "encode_batch_fast", self.backend.encode_batch)
         return [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
 
@@ -166,6 +166,7 @@ def pad(rows: Sequence[Sequence[int]], front: list[int], end: int, pad: int, lim
     width = limit if full else int(truncated.max(initial=frame))
     ids = np.full((len(rows), width), pad, np.int64)
     ids[:, : len(front)] = front
+    # A row is  front | body | end | padding;  `last` is the column of the end token.
     columns = np.arange(width)
     last = truncated[:, None] - 1
     body = list(chain.from_iterable(row[: limit - frame] for row in rows))
@@ -272,7 +273,7 @@ def _get_token(entry: Any) -> str:
 
 
 MERGES = "bpe_simple_vocab_16e6.txt.gz"
-# Merges that CLIP uses of the list: what fills a vocabulary of 49,408.
+# Number of merges that CLIP uses of the list, for a vocabulary of 49,408.
 COUNT = 49_152 - 256 - 2
 REPOSITORY = "openai/clip-vit-base-patch32"
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"

@@ -22,10 +22,10 @@ from captious._core.types import Floats, Ints
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import read_wordpiece
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.encoder import Features
 from captious.models.features import find_distinct, gather
-from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
+from captious.models.hub import ModelRegistry, find, find_local, get_file_stats
 from captious.models.pipeline import Fetch, OomBackoff
 from captious.models.segments import FeatureSpace, as_keys, hash_text
 from captious.models.store import open_store
@@ -40,7 +40,7 @@ Pieces = Callable[[Sequence[str]], list[Ids]]
 # Special tokens of a pair: [CLS] reference [SEP] candidate [SEP].
 SPECIAL = 3
 FILES = "config.json, pytorch_model.bin (or model.safetensors), and spm.model or vocab.txt"
-# What of the configuration moves a score, with the port's defaults.
+# Settings that change a score, with the port's defaults.
 SHAPE = {
     "vocab_size": 30_522,
     "hidden_size": 768,
@@ -63,7 +63,7 @@ class BleurtModel:
     fingerprint: str
     precision: str
     limit: int
-    """Tokens that a pair may have, special ones included."""
+    """Token limit of a pair, special tokens included."""
     first: int
     """The id of [CLS]."""
     separator: int
@@ -103,7 +103,10 @@ def truncate_pair(reference: Ids, candidate: Ids, budget: int) -> tuple[Ids, Ids
     """
     if len(reference) + len(candidate) <= budget:
         return reference, candidate
-    candidate_size, reference_size = max(budget - len(reference), budget // 2), max(budget - len(candidate), budget - budget // 2)
+    candidate_size, reference_size = (
+        max(budget - len(reference), budget // 2),
+        max(budget - len(candidate), budget - budget // 2),
+    )
     return reference[:reference_size], candidate[:candidate_size]
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint files of OpenAI's CLIP, PAC-S, LongCLIP and SPECS, and how they become models of ``transformers``.
+"""Checkpoint files of OpenAI's CLIP, PAC-S, LongCLIP and SPECS, and their conversion to ``transformers`` models.
 
 The files are TorchScript archives, pickles (of which only tensors are read) or safetensors. LongCLIP and SPECS have
 stretched positional tables.
@@ -21,12 +21,12 @@ from captious.models._folders import format_differences
 
 # Keys under which training scripts put the weights.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
-# What wrappers of a model put before every key.
+# Prefixes that wrappers of a model add to every key.
 PREFIXES = ("module.", "_orig_mod.", "clip.", "model.")
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Every tensor of a checkpoint in fp32, under its bare name."""
+    """Read every tensor of a checkpoint in fp32, with wrapper prefixes removed from the names."""
     state = _unwrap(_read(path))
     torch = require("torch", "clip")
     tensors = {str(key): value for key, value in state.items() if isinstance(value, torch.Tensor)}
@@ -64,13 +64,13 @@ def _read(path: Path) -> Any:
 
 
 def _is_archive(path: Path) -> bool:
-    """A zip archive or a pickle: torch would take any other file for a pickle and complain of what it finds there."""
+    """Return True for a zip archive or a pickle: torch would read any other file as a pickle, and fail oddly."""
     with path.open("rb") as file:
         return file.read(2)[:1] == b"\x80" or zipfile.is_zipfile(path)
 
 
 def _is_script(path: Path) -> bool:
-    """A TorchScript archive, as OpenAI released its models, carries its code's constants."""
+    """Return True for a TorchScript archive, as OpenAI released its models: it contains the constants of its code."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
@@ -114,7 +114,7 @@ TRANSPOSED = ("visual.proj", "text_projection")
 
 
 def map_blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
-    """Every key of a tower's blocks, with the keys it becomes."""
+    """Return every key of a tower's blocks with the keys it becomes."""
     ours = "vision_model" if tower else "text_model"
     return {
         f"{tower}transformer.resblocks.{layer}.{source.format(kind)}": tuple(
@@ -127,19 +127,21 @@ def map_blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
 
 
 def map_keys(image_layers: int, text_layers: int) -> dict[str, tuple[str, ...]]:
-    """Every key of a model, with the keys it becomes: the three projections of attention are one tensor at OpenAI's."""
+    """Return every key of a model with the keys it becomes: OpenAI stores the three attention projections as one
+    tensor.
+    """
     single = {source: (target,) for source, target in TOP.items()}
     return single | map_blocks("visual.", image_layers) | map_blocks("", text_layers)
 
 
-# Positions that stay as they are: most captions that CLIP was trained on were shorter.
+# Positions that are not stretched: most captions that CLIP was trained on were shorter.
 UNSTRETCHED = 20
 FACTOR = 4
 RESIDUAL = "positional_embedding_res"
 
 
 def stretch(table: npt.NDArray[np.floating[Any]], copied: int = UNSTRETCHED, factor: int = FACTOR) -> Floats:
-    """Positions stretched: the first ``copied`` stay, then three new ones between each and the next (``factor`` 4).
+    """Stretch positions: the first ``copied`` stay, then three new ones between each and the next (``factor`` 4).
 
     After the last row the line through the last two goes on, so 77 rows become 4 · 77 − 3 · 20 = 248.
 
@@ -156,7 +158,7 @@ def stretch(table: npt.NDArray[np.floating[Any]], copied: int = UNSTRETCHED, fac
 
 
 def merge_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """One positional table where a checkpoint has two: the frozen one for 20 positions, then the trained one."""
+    """Merge the two positional tables of a checkpoint: 20 positions of the frozen one, then the trained one."""
     merged = dict(state)
     trained = merged.pop(RESIDUAL, None)
     if trained is None:
@@ -172,12 +174,12 @@ def merge_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
     return merged
 
 
-# Image towers (ViT-H, g, bigG) whose heads are not 64 wide; a checkpoint does not say.
+# Attention heads by width of image towers (ViT-H, g, bigG) whose heads are not 64 wide; checkpoints omit it.
 WIDE_HEADS = {1280: 16, 1408: 16, 1664: 16}
 
 
 def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick_gelu") -> Any:
-    """A ``transformers`` CLIPModel with the weights of an OpenAI-layout checkpoint."""
+    """Build a ``transformers`` CLIPModel with the weights of an OpenAI-layout checkpoint."""
     state = merge_positions({key: value for key, value in tensors.items() if key not in IGNORED}, where)
     config = _infer_config(state, where, activation)
     model = _build_empty(config)
@@ -202,7 +204,7 @@ def from_openai(tensors: Mapping[str, Any], where: str, activation: str = "quick
 
 
 def _infer_config(state: Mapping[str, Any], where: str, activation: str) -> Any:
-    """The sizes of both towers, read off the tensors; the differing keys are named if it is another architecture."""
+    """Infer the sizes of both towers from the tensors; raise InputError with the differing keys if they do not fit."""
     if any(key.startswith("visual.layer1.") for key in state):
         raise InputError(f"{where}: is a ResNet CLIP, expected one with a vision transformer, such as ViT-B/32")
     layers = {tower: _count_layers(state, f"{tower}transformer.resblocks.") for tower in ("visual.", "")}
@@ -213,7 +215,9 @@ def _infer_config(state: Mapping[str, Any], where: str, activation: str) -> Any:
     tables = ("visual.conv1.weight", "visual.positional_embedding", "token_embedding.weight", "positional_embedding")
     flat = [key for key, dims in zip(tables, (4, 2, 2, 2), strict=True) if state[key].dim() != dims]
     if flat or state["visual.proj"].dim() != 2:
-        raise InputError(f"{where}: is not a CLIP of OpenAI's layout: {format_differences([], [], flat or ['visual.proj'])}")
+        raise InputError(
+            f"{where}: is not a CLIP of OpenAI's layout: {format_differences([], [], flat or ['visual.proj'])}"
+        )
     image_width, _, patch, _ = state["visual.conv1.weight"].shape
     grid = round((state["visual.positional_embedding"].shape[0] - 1) ** 0.5)
     vocabulary, text_width = state["token_embedding.weight"].shape
@@ -246,7 +250,7 @@ def _infer_config(state: Mapping[str, Any], where: str, activation: str) -> Any:
 
 
 def _build_empty(config: Any) -> Any:
-    """A model without tensors yet: random ones would take longer to make than everything else."""
+    """Build a model on the meta device: random weights would take longer than everything else."""
     torch = require("torch", "clip")
     with torch.device("meta"):
         model = require("transformers", "clip").CLIPModel(config)
@@ -257,7 +261,7 @@ def _build_empty(config: Any) -> Any:
 
 
 def _copy_tensor(tensor: Any) -> Any:
-    """A copy with memory of its own, which safetensors demands."""
+    """Copy a tensor to its own memory, which safetensors requires."""
     return tensor.clone(memory_format=require("torch", "clip").contiguous_format)
 
 

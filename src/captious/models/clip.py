@@ -1,4 +1,4 @@
-"""An encoder on torch: a ``transformers`` CLIP-family model with its tokenizer and image preparation.
+"""Encoder on torch: a ``transformers`` CLIP-family model with its tokenizer and image preparation.
 
 Scoring goes through :meth:`TorchEncoder.image_features` and :meth:`TorchEncoder.text_features` (arrays, no gradients);
 training goes through ``image_tensor`` and ``text_tensor`` (tensors, with gradients) on the same model.
@@ -20,7 +20,7 @@ from captious.errors import InputError, require
 from captious.models._folders import format_differences, load_pretrained, read_json
 from captious.models._preprocess import ImagePreprocessing, Order
 from captious.models._tokenizers import SubwordTokenizer, read_tokenizer
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.encoder import Features, Pixels, Tokens
 from captious.options import Runtime
 
@@ -60,17 +60,17 @@ class TorchEncoder:
 
     @property
     def pad(self) -> int:
-        """The id that fills rows."""
+        """Id of the padding token."""
         return self.tokenizer.pad
 
     @property
     def start(self) -> int:
-        """The id before every text, −1 where there is none."""
+        """Id of the start token, −1 if there is none."""
         return self.tokenizer.start
 
     @property
     def end(self) -> int:
-        """The id after every text."""
+        """Id of the end token."""
         return self.tokenizer.end
 
     @property
@@ -79,26 +79,28 @@ class TorchEncoder:
         return cast("torch.nn.Parameter", self.module.logit_scale)
 
     def prepare(self, picture: Image) -> Pixels:
-        """An opened image as height × width × 3 bytes."""
+        """Prepare an opened image: height × width × 3 bytes."""
         return self.preparation.prepare(picture)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """Token ids of a batch of texts."""
+        """Tokenize a batch of texts."""
         return self.tokenizer(texts)
 
     def image_features(self, pixels: Pixels) -> Features:
-        """Vectors of a batch of prepared images."""
+        """Return the vectors of a batch of prepared images."""
         with require("torch", "clip").inference_mode():
             return _to_array(self.image_tensor(self.pixels_to_tensor(pixels)))
 
     def text_features(self, ids: Ints) -> Features:
-        """Vectors of a batch of tokenized texts."""
+        """Return the vectors of a batch of tokenized texts."""
         torch = require("torch", "clip")
         with torch.inference_mode():
             return _to_array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
 
     def pixels_to_tensor(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
-        """Bytes, n × height × width × 3, to what ``image_tensor`` takes; the bytes travel, the device normalizes."""
+        """Convert bytes, n × height × width × 3, to the input of ``image_tensor``; bytes are copied, the device
+        normalizes.
+        """
         torch = require("torch", "clip")
         tensor = torch.as_tensor(pixels if _is_writeable(pixels) else np.array(pixels))
         channels_first = tensor.to(self.device, non_blocking=True).permute(0, 3, 1, 2)
@@ -106,28 +108,28 @@ class TorchEncoder:
         return normal.to(get_torch_dtype(self.precision)).contiguous()
 
     def normalize(self, values: torch.Tensor) -> torch.Tensor:
-        """Values from 0 to 1, n × 3 × height × width, with the mean and deviation that the model was trained with."""
+        """Normalize values from 0 to 1, n × 3 × height × width, with the mean and deviation of training."""
         return (values - self._mean) / self._std
 
     def image_tensor(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Features of normalized pixels, with gradients."""
+        """Return the features of normalized pixels, with gradients."""
         return _get_pooled(self.module.get_image_features(pixel_values=pixels))
 
     def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:
-        """Features of token ids, with gradients."""
+        """Return the features of token ids, with gradients."""
         if self.causal or self.tokenizer.full:
             return _get_pooled(self.module.get_text_features(input_ids=ids))
         return _get_pooled(self.module.get_text_features(input_ids=ids, attention_mask=self.attention_mask(ids)))
 
     def attention_mask(self, ids: torch.Tensor) -> torch.Tensor:
-        """1 for the tokens of a text, its first end token included, 0 for its padding."""
+        """Return 1 for the tokens of a text, its first end token included, 0 for padding."""
         ends = (ids == self.end).long()
         return (ends.cumsum(1) == ends).long()
 
     def save(self, folder: str | Path) -> None:
         """Write model, tokenizer and preparation in ``transformers``' layout, for ``captious.models.loading.load``.
 
-        The files go straight into the folder: where a half-written one would matter, give a draft of
+        The files are written straight into the folder: if a half-written one would matter, pass a draft of
         :func:`captious._core.files.whole_folder`.
         """
         target = Path(folder)
@@ -172,7 +174,7 @@ def wrap(
     )
 
 
-# What of a configuration enters the fingerprint; the rest differs between versions of the library.
+# Settings in the fingerprint; others differ between versions of the library.
 ARCHITECTURE = (
     "model_type",
     "hidden_size",
@@ -190,7 +192,7 @@ ARCHITECTURE = (
 
 
 def compute_fingerprint(module: Any, *parts: str) -> str:
-    """Twelve digits over a model in fp32 and what else moves its features.
+    """Return twelve digits over a model in fp32 and everything else that changes its features.
 
     Equal for a checkpoint, the same saved in another layout, and the same loaded again.
     """
@@ -198,7 +200,7 @@ def compute_fingerprint(module: Any, *parts: str) -> str:
 
 
 def describe_architecture(module: Any) -> str:
-    """The shape of a model as one string, the same for a model that was saved and loaded again."""
+    """Return the shape of a model as one string, equal for a model that was saved and loaded again."""
     config = module.config
     parts = {
         tower: {key: _as_list(getattr(getattr(config, tower, None), key, None)) for key in ARCHITECTURE}
@@ -212,12 +214,12 @@ def _as_list(value: Any) -> Any:
 
 
 def _get_pooled(output: Any) -> torch.Tensor:
-    """Features, which ``transformers`` 5 returns inside an object."""
+    """Return the features, which ``transformers`` 5 wraps in an object."""
     return cast("torch.Tensor", getattr(output, "pooler_output", output))
 
 
 def _is_writeable(pixels: Pixels | torch.Tensor) -> bool:
-    """Torch warns of arrays that it could not write to."""
+    """Return False for read-only arrays, about which torch warns."""
     return not isinstance(pixels, np.ndarray) or pixels.flags.writeable
 
 
@@ -231,12 +233,12 @@ MODELS = {
     "siglip": "SiglipModel",
     "vision-text-dual-encoder": "VisionTextDualEncoderModel",
 }
-# Ends of keys that older versions saved and that are no weights.
+# Suffixes of keys that older versions saved although they are no weights.
 NOT_WEIGHTS = ("position_ids", "num_batches_tracked")
 
 
 def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = None) -> TorchEncoder:
-    """The encoder of a folder."""
+    """Load the encoder of a folder."""
     kind = read_json(folder / "config.json").get("model_type")
     if kind == "siglip2":
         raise InputError(
@@ -249,9 +251,11 @@ def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = N
     missing = [key for key in report["missing_keys"] if not key.endswith(NOT_WEIGHTS)]
     shaped = [entry[0] if isinstance(entry, (tuple, list)) else entry for entry in report["mismatched_keys"]]
     if missing or shaped:
-        raise InputError(f"{folder}: its weights are not those of its config.json: {format_differences(missing, [], shaped)}")
+        raise InputError(
+            f"{folder}: its weights are not those of its config.json: {format_differences(missing, [], shaped)}"
+        )
     text, vision = module.config.text_config, module.config.vision_config
-    # RoBERTa's table has two rows more than tokens it can take; its tokenizer knows.
+    # RoBERTa's position table has two rows more than its token limit, so the tokenizer's limit is used.
     tokenizer = read_tokenizer(folder, int(text.max_position_embeddings), own_limit=kind != "clip")
     if kind == "siglip":
         tokenizer = replace(tokenizer, full=True)
@@ -266,9 +270,9 @@ def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = N
 
 
 def check_end(module: Any, tokenizer: SubwordTokenizer, where: str) -> None:
-    """A text's feature is read at its end token: model and tokenizer must mean the same one.
+    """Raise InputError if model and tokenizer differ in the end token, at which a text's feature is read.
 
-    An ``eos_token_id`` of 2 is a slip in old CLIP configurations, which ``transformers`` reads as "the largest id".
+    An ``eos_token_id`` of 2 is a mistake in old CLIP configurations, which ``transformers`` reads as "the largest id".
     """
     expected = module.config.text_config.eos_token_id
     largest = tokenizer.backend.get_vocab_size() - 1

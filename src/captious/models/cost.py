@@ -1,4 +1,4 @@
-"""What one score costs: parameters, and floating-point operations as torch counts them (2 × multiply-adds).
+"""Cost of one score: parameters, and floating-point operations as torch counts them (2 × multiply-adds).
 
 ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text, as Table 2 of SPECS has it.
 """
@@ -24,12 +24,12 @@ class Cost:
 
     @property
     def flops(self) -> float:
-        """One image and one text."""
+        """Operations of one image and one text."""
         return self.image_flops + self.text_flops
 
 
 def cost(encoder: Encoder) -> Cost:
-    """The cost of an encoder, counted while it encodes one image and one text."""
+    """Count parameters and operations of an encoder while it encodes one image and one text."""
     torch = require("torch", "clip")
     from captious.models.clip import TorchEncoder
     from captious.models.devices import get_torch_dtype

@@ -1,6 +1,6 @@
-"""Cross-encoders: models that look at an image and a caption together and give one logit; UMIC is one of them.
+"""Cross-encoders: models that read an image and a caption jointly and give one logit; UMIC is one of them.
 
-A backbone lays out images and captions once (hidden states of a frozen encoder, pixels, regions, token ids) and then
+A backbone prepares images and captions once (hidden states of a frozen encoder, pixels, regions, token ids) and then
 gives a logit for any image with any of the captions. The score is the sigmoid of the logit. A trained backbone is a
 directory: ``captious-umic.json`` names the backbone, the other files are the backbone's own.
 """
@@ -23,12 +23,12 @@ from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, read_image
 from captious.models._folders import read_json, write_json
-from captious.models.devices import resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, resolve_precision
 from captious.models.encoder import Encoder, Tokens
 from captious.models.features import find_distinct
 from captious.models.hub import ModelRegistry, get_file_stats
 from captious.models.segments import FeatureSpace, as_keys, hash_content
-from captious.models.store import open_file_index, get_file_state, lookup, open_store, record
+from captious.models.store import get_file_state, lookup, open_file_index, open_store, record
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 NAMES = ("fusion", "vilt", "blip", "uniter")
-# Only this one may be called UMIC.
+# The backbone of the paper; only its metric is named UMIC.
 ORIGINAL = "uniter"
 
 
 def get_metric_name(backbone: str) -> str:
-    """What a metric on this backbone is called.
+    """Return the name of the metric on this backbone.
 
     >>> get_metric_name("fusion"), get_metric_name("uniter")
     ('umic-fusion', 'umic')
@@ -50,32 +50,32 @@ def get_metric_name(backbone: str) -> str:
 
 
 class LaidOutImages(Protocol):
-    """Images that are laid out."""
+    """Images that a backbone has prepared."""
 
     @property
     def faults(self) -> Mapping[int, str]:
-        """Why an image cannot be used, by its index."""
+        """Reasons by index why an image cannot be used."""
 
     def __len__(self) -> int:
-        """Number of images."""
+        """Return the number of images."""
 
     def take(self, rows: Ints) -> Any:
-        """A batch of b images; may run in any thread."""
+        """Return a batch of b images; may run in any thread."""
 
 
 class Texts(Protocol):
-    """Captions that are laid out."""
+    """Captions that a backbone has prepared."""
 
     @property
     def lengths(self) -> Ints:
-        """Tokens of each caption before truncation."""
+        """Number of tokens of each caption before truncation."""
 
     def take(self, rows: Ints) -> Any:
-        """A batch of b × k captions, k for each of b images; may run in any thread."""
+        """Return a batch of b × k captions, k for each of b images; may run in any thread."""
 
 
 class Backbone(ABC):
-    """A cross-encoder of images and texts. ``module``, ``device`` and ``save`` are what a training asks for."""
+    """A cross-encoder of images and texts. Training uses ``module``, ``device`` and ``save``."""
 
     name: ClassVar[str]
     module: Any
@@ -83,7 +83,7 @@ class Backbone(ABC):
     limit: int
     """Token limit of a caption."""
     sealed: str = ""
-    """The fingerprint, once the weights will not change any more."""
+    """Fingerprint of a backbone whose weights will not change any more."""
 
     @property
     @abstractmethod
@@ -93,19 +93,19 @@ class Backbone(ABC):
     @property
     @abstractmethod
     def reads(self) -> str:
-        """What happens to the input before the weights: image preparation, frozen encoder, prefix, tokenizer."""
+        """Description of everything before the weights: image preparation, frozen encoder, prefix, tokenizer."""
 
     @abstractmethod
     def pictures(self, paths: Sequence[ImageSource]) -> LaidOutImages:
-        """Lay out images."""
+        """Prepare images for `logits`."""
 
     @abstractmethod
     def texts(self, texts: Sequence[str], keep: bool = True) -> Texts:
-        """Lay out captions; ``keep`` caches what other runs will ask for again."""
+        """Prepare captions for `logits`; ``keep`` caches results that other runs can reuse."""
 
     @abstractmethod
     def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
-        """Logits of each image with each of its captions, b × k."""
+        """Return the logits of each image with each of its captions, b × k."""
 
     @abstractmethod
     def save(self, folder: str | Path) -> None:
@@ -113,26 +113,26 @@ class Backbone(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Twelve digits over the weights and what happens before them."""
+        """Twelve digits over the weights and ``reads``."""
         return self.sealed or digest(hash_weights(self.module), self.reads.encode())
 
     @property
     def frozen_encoder(self) -> Encoder | None:
-        """The encoder whose states the model reads; None where it reads images and tokens itself."""
+        """Encoder whose states the model reads; None if it reads images and tokens itself."""
         return None
 
     def count_tokens(self, texts: Sequence[str]) -> Ints:
-        """Tokens of each caption before truncation."""
+        """Count the tokens of each caption before truncation."""
         return self.texts(texts).lengths
 
     def files(self, paths: Sequence[ImageSource]) -> list[ImageSource]:
-        """What is read for each image."""
+        """Return the file that is read for each image."""
         return list(paths)
 
 
 @dataclass(frozen=True, eq=False)
 class TokenIds:
-    """Captions as token ids one after another."""
+    """Token ids of captions, concatenated."""
 
     flat: Ints
     starts: Ints
@@ -142,13 +142,13 @@ class TokenIds:
 
     @classmethod
     def of(cls, tokens: Tokens, limit: int, device: Any) -> TokenIds:
-        """The ids of a padded batch."""
+        """Concatenate the ids of a padded batch."""
         counts = np.minimum(tokens.lengths, limit)
         inside = np.arange(tokens.ids.shape[1]) < counts[:, None]
         return cls(tokens.ids[inside], np.cumsum(counts) - counts, counts, tokens.lengths, device)
 
     def take(self, rows: Ints) -> tuple[Any, Any]:
-        """Ids and mask, b × k × longest."""
+        """Return ids and mask, b × k × longest."""
         indices, inside = pad_ragged(self.starts, self.counts, rows)
         torch = require("torch", "clip")
         ids = np.where(inside, self._padded[indices], 0)
@@ -160,7 +160,7 @@ class TokenIds:
 
 
 def pad_ragged(starts: Ints, counts: Ints, rows: Ints) -> tuple[Ints, Bools]:
-    """Indices of ragged rows as a padded array, and a mask of what is inside; padding points to index 0.
+    """Return indices of ragged rows as a padded array, and its mask; padding points to index 0.
 
     >>> indices, inside = pad_ragged(np.array([0, 2]), np.array([2, 3]), np.array([[1], [0]]))
     >>> indices.tolist(), inside[1].tolist()
@@ -173,7 +173,7 @@ def pad_ragged(starts: Ints, counts: Ints, rows: Ints) -> tuple[Ints, Bools]:
 
 
 def count_parameters(backbone: Backbone) -> int:
-    """Number of trained parameters, without those of a frozen encoder."""
+    """Count the trained parameters, without those of a frozen encoder."""
     return sum(one.numel() for one in backbone.module.parameters())
 
 
@@ -184,7 +184,7 @@ _LOADED: ModelRegistry[Backbone] = ModelRegistry(limit=2)
 
 
 def mark(folder: str | Path, backbone: Backbone, record: dict[str, Any]) -> None:
-    """Write what the folder is; the last file to be written."""
+    """Write the marker file of a folder; it is written last."""
     content = {
         "kind": "umic",
         "format": FORMAT,
@@ -198,7 +198,7 @@ def mark(folder: str | Path, backbone: Backbone, record: dict[str, Any]) -> None
 
 
 def read_marker(folder: str | Path) -> dict[str, Any]:
-    """What a folder says it is."""
+    """Read and check the marker file of a folder."""
     folder = Path(folder)
     path = folder / MARKER
     if not folder.is_dir():
@@ -215,7 +215,7 @@ def read_marker(folder: str | Path) -> dict[str, Any]:
 
 
 def load_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
-    """The model of a directory on the device of the current runtime, loaded once per process.
+    """Load the model of a directory on the device of the current runtime, once per process.
 
     ``regions`` is the directory of region features, for ``uniter``.
     """
@@ -232,7 +232,7 @@ def load_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
 
 
 def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
-    """A fresh copy, which may be trained."""
+    """Load a fresh copy, which may be trained."""
     folder = Path(folder)
     record = read_marker(folder)
     kind = record["backbone"]
@@ -253,13 +253,13 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
     return LOADERS[kind](folder / "model")
 
 
-# Images laid out at a time.
+# Images prepared at a time.
 IMAGES = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """One logit per pair of image and caption; NaN where ``faults`` says, by pair, why the image cannot be used."""
+    """One logit per pair of image and caption; NaN if the image cannot be used, with the reason in ``faults``."""
 
     logits: Floats
     faults: dict[int, str]
@@ -272,7 +272,7 @@ class Judged:
 
 
 def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]) -> Judged:
-    """Logits of pairs of an image and a caption; each distinct pair is computed once and cached."""
+    """Return the logits of pairs of an image and a caption; each distinct pair is computed once and cached."""
     runtime = get_runtime()
     precision = resolve_precision(backbone.device, runtime.precision)
     kind = f"scores-{precision}{'upright' if runtime.upright else ''}"
@@ -299,7 +299,7 @@ def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequenc
 def _compute(
     backbone: Backbone, paths: list[ImageSource], pairs: Sequence[tuple[int, str]], precision: str
 ) -> tuple[Floats, dict[int, str]]:
-    """Logits of pairs of an image's index and a caption, and faults by image; images are laid out part by part."""
+    """Return logits of pairs (index of an image, caption), and faults by image; images are prepared in parts."""
     torch = require("torch", "clip")
     runtime = get_runtime()
     owner = np.array([index for index, _ in pairs], np.int64)
@@ -335,7 +335,7 @@ def _compute(
 
 
 def get_content_keys(paths: Sequence[ImageSource]) -> list[bytes | None]:
-    """The key of each image's content, looked up where its file has not changed; None where it cannot be read."""
+    """Return the key of each image's content, cached for unchanged files; None if a file cannot be read."""
     files = open_file_index()
     states = [get_file_state(path) for path in paths]
     contents = lookup(files, states)

@@ -27,15 +27,15 @@ from captious.models.segments import hash_content
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Bytes of the memory that is shared with a decoding process; what does not fit goes through the pipe.
+# Size of the memory shared with a decoding process; images that do not fit are sent through the pipe.
 SHARED_BYTES = 32 << 20
-# Where there are so many threads or more, each decodes through a process of its own.
+# From this number of threads on, each decodes in its own process.
 MANY_THREADS = 4
-# Stands for the pixels of an image that are on their way to the encoder.
+# Placeholder for pixels that were sent to the encoder already.
 SENT = b""
-# Whether the content of a key must be decoded.
+# Returns True if the content of a key must be decoded.
 Wanted = Callable[[bytes], bool]
-# Copies pixels to where they may stay.
+# Copies pixels out of memory that is about to be reused.
 Keep = Callable[[Pixels], Pixels]
 
 
@@ -55,9 +55,9 @@ class WholeImage(NamedTuple):
     """A decoded image that a GPU resizes."""
 
     block: Pixels
-    """Memory with the pixels of this image, and perhaps of others."""
+    """Bytes that contain the pixels of this image; several images may share one block."""
     start: int
-    """Where its height × width × 3 bytes begin."""
+    """Offset of its height × width × 3 bytes in the block."""
     width: int
     height: int
 
@@ -69,7 +69,7 @@ class DecodedImage(NamedTuple):
     pixels: Pixels | WholeImage | bytes | None
     """Prepared pixels, a whole image that a GPU resizes, or the content of a file that a GPU decodes."""
     fault: str | None
-    """Why there are no pixels, though they were wanted."""
+    """Why wanted pixels are missing."""
 
 
 class ReadFile(NamedTuple):
@@ -187,7 +187,7 @@ def _return_answer(answer: bool, key: bytes) -> bool:
     return answer
 
 
-# Stands for pixels that are in shared memory.
+# Placeholder for pixels in shared memory.
 _ELSEWHERE = np.empty(0, np.uint8)
 
 
@@ -269,8 +269,7 @@ class DecoderPool:
         self.keeps = True
 
     def take(self, number: int, *setup: Any) -> list[DecodingProcess]:
-        """Return ``number`` processes of this setup: idle ones first, then new ones; close idle ones of another setup.
-        """
+        """Return ``number`` processes of this setup, idle ones first; close idle ones of another setup."""
         idle, self.idle = self.idle, []
         fitting = [process for process in idle if process.setup == setup][:number]
         _close([process for process in idle if process not in fitting])
@@ -299,7 +298,7 @@ def _close(processes: list[DecodingProcess]) -> None:
         process.close()
 
 
-# Decodes a few files.
+# Decodes a few files, and asks for each key whether its content is wanted.
 Decoder = Callable[[Sequence[ImageSource], Wanted], list[DecodedImage]]
 
 
@@ -314,9 +313,9 @@ def open_decoder(
 ) -> Iterator[Decoder]:
     """Open a decoder for threads: a process per thread for many files and threads, else in the thread itself.
 
-    Until the processes have started, threads decode by themselves too; a file that crashes the decoder then ends the run.
-    ``preparation`` replaces that of the encoder. ``keep`` copies the pixels of whole images to where the encoder wants
-    them.
+    Until the processes have started, threads decode by themselves too; a file that crashes the decoder then ends the
+    run. ``preparation`` replaces that of the encoder. ``keep`` copies the pixels of whole images to where the encoder
+    wants them.
     """
     preparation = preparation or getattr(encoder, "preparation", None)
 

@@ -1,4 +1,4 @@
-"""What ``captious-mini`` was made for, drawn scenes, and how to tell that captions or images are something else."""
+"""Domain of ``captious-mini``, drawn scenes, and a check for captions or images of another domain."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Value = TypeVar("Value")
-# So many are looked at.
+# Number of images and texts that are checked.
 SAMPLE_IMAGES, SAMPLE_TEXTS = 8, 500
-# Least share of neighboring pixels of equal color in a drawing: 0.76 to 0.92 in the demo set, under 0.66 in photos.
+# Smallest share of equal neighboring pixels in a drawing: 0.76 to 0.92 in the demo set, under 0.66 in photos.
 FLAT = 0.7
-# Largest share of words that a mini does not know in captions of its kind; in those of photographs it is over 0.3.
+# Largest share of unknown words in captions of drawn scenes; in captions of photographs it is over 0.3.
 STRANGE = 0.1
 UNKNOWN_ID = 1
 
 
 def describe_mismatch(encoder: Encoder, texts: Sequence[str], images: Sequence[ImageSource]) -> str:
-    """What makes the values of a mini meaningless here, in words; nothing for other encoders and for drawn scenes."""
+    """Describe why a mini's values are meaningless for these inputs; empty for other encoders and drawn scenes."""
     if encoder.name not in MINI:
         return ""
     reasons = []
-    photos = [not is_drawn(picture) for image in _sample_evenly(images, SAMPLE_IMAGES) if (picture := _open_or_none(image))]
+    photos = [
+        not is_drawn(picture) for image in _sample_evenly(images, SAMPLE_IMAGES) if (picture := _open_or_none(image))
+    ]
     if sum(photos) > len(photos) / 2:
         reasons.append(f"{sum(photos)} of {len(photos)} images looked at are no drawings")
     if sample := [text for text in _sample_evenly(texts, SAMPLE_TEXTS) if text.strip()]:
@@ -47,7 +49,7 @@ def describe_mismatch(encoder: Encoder, texts: Sequence[str], images: Sequence[I
 
 
 def is_drawn(picture: Image) -> bool:
-    """Whether an image is made of flat areas, as drawings are."""
+    """Return True if an image is made of flat areas, as drawings are."""
     pixels = np.asarray(picture.convert("RGB"))
     return bool((pixels[:, 1:] == pixels[:, :-1]).all(axis=2).mean() >= FLAT)
 
@@ -60,7 +62,7 @@ def _open_or_none(image: ImageSource) -> Image | None:
 
 
 def _sample_evenly(values: Sequence[Value], most: int) -> list[Value]:
-    """A selection of at most so many values, at even distances.
+    """Return at most ``most`` values at even distances.
 
     >>> _sample_evenly("abcdef", 3)
     ['a', 'c', 'e']

@@ -39,14 +39,14 @@ HEADS = ("residual", "linear")
 
 
 def get_pooled_width(pooling: str, width: int) -> int:
-    """Numbers in a pooled vector of states that have ``width``."""
+    """Return the width of a pooled vector of states of this ``width``."""
     return 2 * width if pooling == "cls+mean" else width
 
 
 def pool_image(output: Any, pooling: str) -> torch.Tensor:
-    """One vector per image from a vision model's output: ``cls`` is the first token, ``mean`` the mean of patches.
+    """Pool a vision model's output to one vector per image: ``cls`` is the first token, ``mean`` the mean of patches.
 
-    ``pooler`` is the vector the model itself offers.
+    ``pooler`` is the pooled vector of the model itself.
     """
     if pooling == "pooler":
         return _pooler_output(output)
@@ -56,7 +56,7 @@ def pool_image(output: Any, pooling: str) -> torch.Tensor:
 
 
 def pool_text(output: Any, mask: torch.Tensor, pooling: str) -> torch.Tensor:
-    """One vector per text from a text model's output: the mean of its tokens, the first one, or the model's own."""
+    """Pool a text model's output to one vector per text: mean of the tokens, the first one, or the model's pooler."""
     if pooling == "pooler":
         return _pooler_output(output)
     states: torch.Tensor = output.last_hidden_state
@@ -87,7 +87,7 @@ class ResidualHead(torch.nn.Module):
         torch.nn.init.zeros_(self.outer.bias)
 
     def forward(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Vectors of the common space, not of unit length."""
+        """Project to the common space; the vectors are not normalized."""
         normal = self.norm(pooled)
         perceptron: torch.Tensor = self.outer(self.dropout(torch.nn.functional.gelu(self.inner(normal))))
         linear: torch.Tensor = self.straight(self.dropout(normal))
@@ -95,7 +95,7 @@ class ResidualHead(torch.nn.Module):
 
 
 def make_head(kind: str, width: int, dimension: int, hidden: int, dropout: float) -> torch.nn.Module:
-    """A head by name: ``linear`` is that of ``transformers``' VisionTextDualEncoderModel."""
+    """Make a head by name: ``linear`` is that of ``transformers``' VisionTextDualEncoderModel."""
     if kind == "linear":
         return torch.nn.Linear(width, dimension, bias=False)
     return ResidualHead(width, dimension, hidden, dropout)
@@ -103,7 +103,7 @@ def make_head(kind: str, width: int, dimension: int, hidden: int, dropout: float
 
 @dataclass(frozen=True)
 class DualHeads:
-    """What stands on the towers. ``hidden`` and ``dropout`` are those of residual heads."""
+    """Poolings and heads on the towers. ``hidden`` and ``dropout`` apply to residual heads."""
 
     image_pooling: str = "cls+mean"
     text_pooling: str = "mean"
@@ -127,7 +127,7 @@ class DualHeads:
 
     @property
     def text(self) -> str:
-        """The shape as text, for fingerprints; dropout does not move a feature."""
+        """Shape as text, for fingerprints; dropout does not change a feature."""
         return json.dumps({**asdict(self), "dropout": 0}, sort_keys=True)
 
 
@@ -157,11 +157,11 @@ class DualModule(torch.nn.Module):
         self.logit_scale = torch.nn.Parameter(torch.tensor(scale))
 
     def pool_images(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """One vector per image, before the head."""
+        """Return one vector per image, before the head."""
         return pool_image(self.vision_model(pixel_values=pixel_values), self.shape.image_pooling)
 
     def list_lower_layers(self, layers: int) -> list[Any]:
-        """The embeddings and the first ``layers`` layers of the image tower."""
+        """Return the embeddings and the first ``layers`` layers of the image tower."""
         tower = self.vision_model
         if not all(hasattr(tower, part) for part in ("embeddings", "encoder", "layernorm")):
             raise InputError(f"{tower.config.model_type}: the layers of this image tower cannot be told apart")
@@ -170,7 +170,7 @@ class DualModule(torch.nn.Module):
         return [tower.embeddings, *tower.encoder.layer[:layers]]
 
     def run_lower(self, pixel_values: torch.Tensor, layers: int) -> torch.Tensor:
-        """The hidden states of images after the first ``layers`` layers."""
+        """Return the hidden states of images after the first ``layers`` layers."""
         first, *rest = self.list_lower_layers(layers)
         states: torch.Tensor = first(pixel_values)
         for layer in rest:
@@ -178,30 +178,30 @@ class DualModule(torch.nn.Module):
         return states
 
     def run_upper(self, states: torch.Tensor, layers: int) -> torch.Tensor:
-        """The pooled vectors of images from their hidden states after the first ``layers`` layers."""
+        """Return the pooled vectors of images from their hidden states after the first ``layers`` layers."""
         for layer in self.vision_model.encoder.layer[layers:]:
             states = layer(states)
         last = self.vision_model.layernorm(states)
         return pool_image(SimpleNamespace(last_hidden_state=last, pooler_output=last[:, 0]), self.shape.image_pooling)
 
     def pool_texts(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """One vector per text, before the head."""
+        """Return one vector per text, before the head."""
         output = self.text_model(input_ids=input_ids, attention_mask=attention_mask)
         return pool_text(output, attention_mask, self.shape.text_pooling)
 
     def get_image_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Vectors of images in the common space."""
+        """Return the vectors of images in the common space."""
         features: torch.Tensor = self.image_head(self.pool_images(pixel_values))
         return features
 
     def get_text_features(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Vectors of texts in the common space."""
+        """Return the vectors of texts in the common space."""
         features: torch.Tensor = self.text_head(self.pool_texts(input_ids, attention_mask))
         return features
 
 
 def _drop_pooler(tower: Any, pooling: str) -> Any:
-    """The tower without its pooler where nothing uses that: it would be saved, counted and never trained."""
+    """Remove a tower's pooler if it is not used: it would be saved, counted and never trained."""
     if pooling != "pooler" and getattr(tower, "pooler", None) is not None:
         tower.pooler = None
     return tower
@@ -215,7 +215,8 @@ IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 class DualEncoder(TorchEncoder):
     """A :class:`captious.models.clip.TorchEncoder` over a :class:`DualModule`.
 
-    For towers that do not learn, training caches ``frozen_images`` and ``frozen_texts`` and trains the heads on them.
+    For frozen towers, training caches ``encode_frozen_images`` and ``encode_frozen_texts`` and trains the heads on
+    them.
     """
 
     shape: DualHeads = field(default_factory=DualHeads)
@@ -230,17 +231,19 @@ class DualEncoder(TorchEncoder):
         self.frozen_layers = layers
 
     def encode_frozen_images(self, pixels: torch.Tensor) -> torch.Tensor:
-        """What the frozen part gives for normalized pixels: pooled vectors, or hidden states of the frozen layers."""
+        """Return the output of the frozen part for normalized pixels: pooled vectors, or hidden states of frozen
+        layers.
+        """
         if self.frozen_layers is None:
             return cast("torch.Tensor", self.module.pool_images(pixels))
         return cast("torch.Tensor", self.module.run_lower(pixels, self.frozen_layers))
 
     def encode_frozen_texts(self, ids: torch.Tensor) -> torch.Tensor:
-        """The pooled vectors of token ids."""
+        """Return the pooled vectors of token ids."""
         return cast("torch.Tensor", self.module.pool_texts(ids, self.attention_mask(ids)))
 
     def image_head(self, frozen: torch.Tensor) -> torch.Tensor:
-        """Project the output of :meth:`frozen_images` into the common space."""
+        """Project the output of :meth:`encode_frozen_images` into the common space."""
         pooled = frozen if self.frozen_layers is None else self.module.run_upper(frozen, self.frozen_layers)
         return cast("torch.Tensor", self.module.image_head(pooled))
 
@@ -272,7 +275,7 @@ def new_dual(
     precision: Precision = "fp32",
     name: str | None = None,
 ) -> DualEncoder:
-    """An encoder of two pretrained models (folders or hub ids) with heads that have not been trained yet."""
+    """Build an encoder of two pretrained models (folders or hub ids) with untrained heads."""
     folders = find(vision, instead=""), find(text, instead="")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -282,14 +285,16 @@ def new_dual(
 
 
 def load_dual(folder: str | Path, name: str | None = None, runtime: Runtime | None = None) -> DualEncoder:
-    """The encoder of a folder, in the runtime in force where none is given."""
+    """Load the encoder of a folder, with the current runtime by default."""
     folder = Path(folder)
     module = DualModule(_load_tower(folder / "vision"), _load_tower(folder / "text"), _read_shape(folder))
     heads = read_state(folder / WEIGHTS)
     expected = {key: tensor for key, tensor in module.state_dict().items() if _is_head(key)}
     refuse_different(heads, expected, f"{folder / WEIGHTS}: is not of the shape that {DUAL_MARKER} says")
     module.load_state_dict(heads, strict=False)
-    return _build_encoder(module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or get_runtime())
+    return _build_encoder(
+        module, folder / "vision", folder / "text", name or folder.resolve().name, runtime or get_runtime()
+    )
 
 
 def _build_encoder(module: DualModule, vision: Path, text: Path, name: str, runtime: Runtime) -> DualEncoder:
@@ -304,7 +309,7 @@ def _build_encoder(module: DualModule, vision: Path, text: Path, name: str, runt
 
 
 def _load_tower(folder: Path) -> Any:
-    """A pretrained model of any kind, with every weight from its folder, save a pooler that is not used."""
+    """Load a pretrained model of any kind; every weight must come from its folder, except an unused pooler."""
     read_json(folder / "config.json")
     model, report = load_pretrained(folder, "AutoModel")
     refuse_missing(folder, [key for key in report["missing_keys"] if not key.startswith("pooler.")])

@@ -1,4 +1,4 @@
-"""The protocol of an encoder: what every CLIP-like metric, analysis and training asks of a model."""
+"""Interface of an encoder, which every CLIP-like metric, analysis and training uses."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ Pixels = npt.NDArray[np.uint8]
 
 
 class Tokens(NamedTuple):
-    """Texts as a batch of token ids, cut at the encoder's limit with the end token kept."""
+    """Batch of token ids, truncated at the encoder's limit before the end token."""
 
     ids: Ints
     """One row per text, padded to the longest of the batch."""
     lengths: Ints
-    """How many tokens each text really has, start and end included: more than the limit where it was cut."""
+    """Number of tokens of each text before truncation, start and end included."""
 
 
 class TextEncoder(Protocol):
-    """Texts to vectors of one space."""
+    """Encoder of texts to vectors."""
 
     name: str
-    """What signatures call it: a hub id, the name of a file or folder, ``captious-mini``."""
+    """Name in signatures: a hub id, the name of a file or folder, ``captious-mini``."""
     fingerprint: str
     """Twelve hexadecimal digits over weights, architecture, tokenizer, image preparation and precision."""
     precision: str
     """``fp32``, ``bf16`` or ``fp16``."""
     dimension: int
     limit: int
-    """Tokens a text may have, start and end included."""
+    """Token limit of a text, start and end included."""
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """Token ids of a batch of texts."""
+        """Tokenize a batch of texts."""
 
     def text_features(self, ids: Ints) -> Features:
-        """Vectors of a batch of tokenized texts, as the model gives them: not of unit length."""
+        """Return the vectors of a batch of tokenized texts, not normalized."""
 
 
 class Encoder(TextEncoder, Protocol):
-    """Images and texts to vectors of one space."""
+    """Encoder of images and texts to vectors of a common space."""
 
     def prepare(self, picture: Image) -> Pixels:
-        """An opened image as the model wants it before normalization: resized, cropped, RGB, height × width × 3."""
+        """Prepare an opened image before normalization: resized, cropped, RGB, height × width × 3 bytes."""
 
     def image_features(self, pixels: Pixels) -> Features:
-        """Vectors of a batch of prepared images, as the model gives them: not of unit length."""
+        """Return the vectors of a batch of prepared images, not normalized."""
 
 
-# What a metric takes as its encoder: a name, or an encoder of one's own.
+# Type of a metric's encoder argument: a name or an encoder object.
 Weights = str | Encoder
 TextWeights = str | TextEncoder
 
@@ -95,7 +95,7 @@ def note_model(model: Any) -> None:
 
 
 def find_given_encoder(weights: Any, members: Sequence[str] = MEMBERS) -> Any:
-    """Return the encoder that was given as an object in the place of a name; None if it is a name."""
+    """Return the encoder that was given as an object instead of a name; None if it is a name."""
     if isinstance(weights, str):
         known = plugins.find_object(weights)
         if known is None:
@@ -105,7 +105,7 @@ def find_given_encoder(weights: Any, members: Sequence[str] = MEMBERS) -> Any:
 
 
 def load_installed_encoder(weights: str, runtime: Runtime, members: Sequence[str] = MEMBERS) -> Any:
-    """Return the encoder that an installed package brings under this name; None if there is none.
+    """Load the encoder that an installed package provides under this name; return None if there is none.
 
     Its entry point, of the group ``captious.encoders``, is a function of the `captious.Runtime` in force.
     """
@@ -119,7 +119,7 @@ def load_installed_encoder(weights: str, runtime: Runtime, members: Sequence[str
 
 
 def _check_members(encoder: Any, where: str, members: Sequence[str]) -> Any:
-    """Refuse an object that is not an encoder."""
+    """Raise InputError if an object is not an encoder; return it."""
     missing = [member for member in members if not hasattr(encoder, member)]
     if missing:
         protocol = "Encoder" if len(members) == len(MEMBERS) else "TextEncoder"
@@ -133,11 +133,11 @@ def _check_members(encoder: Any, where: str, members: Sequence[str]) -> Any:
 
 
 def encoder_id(encoder: Encoder) -> str:
-    """An encoder in a signature: its name, its content, and how images were read."""
+    """Return the identity of an encoder in a signature: name, fingerprint, and options of image reading."""
     return ",".join([f"{encoder.name}#{encoder.fingerprint}", *get_runtime().image_options])
 
 
 def count_tokens(encoder: TextEncoder, texts: Sequence[str]) -> Ints:
-    """The number of tokens of each text, start and end included; nothing is encoded."""
+    """Count the tokens of each text, start and end included; nothing is encoded."""
     blocks = [encoder.tokenize(texts[first : first + BLOCK]).lengths for first in range(0, len(texts), BLOCK)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *blocks])

@@ -10,14 +10,14 @@ from typing import Any
 from captious._core.files import digest, expand_home
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import load_pretrained, refuse_missing
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.hub import REPOSITORY, TEXT_FILES, ModelRegistry, find
 from captious.options import get_runtime
 from captious.syntax.scenegraph import Fact
 
 PUBLISHED = "lizhuang144/flan-t5-base-VG-factual-sg"
 PROMPT = "Generate Scene Graph: "
-# Beams of the search, and tokens of a graph, as CAPTURE sets them.
+# Beam width, and largest number of tokens of a graph, as in CAPTURE.
 BEAMS, LONGEST = 5, 128
 BATCH = 16
 _LOADED: ModelRegistry[Factual] = ModelRegistry(limit=1)

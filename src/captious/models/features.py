@@ -1,7 +1,7 @@
-"""The one door to vectors: those of images and texts, from the store where they are in it, else from the encoder.
+"""Vectors of images and texts: from the cache, else from the encoder.
 
-Every distinct content is encoded once. Vectors have unit length. An image that cannot be used costs that image alone:
-`EncodedRows.faults` says why it has no vector.
+Every distinct content is encoded once. Vectors have unit length. An image that cannot be used has no vector:
+`EncodedRows.faults` says why.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Features, TextEncoder, note_model
 from captious.models.pipeline import encode_image_batches, encode_text_batches
-from captious.models.segments import FeatureSpace, Keys, as_keys, hash_text, find_unique_keys
-from captious.models.store import Store, open_file_index, get_file_state, lookup, open_store, record
+from captious.models.segments import FeatureSpace, Keys, as_keys, find_unique_keys, hash_text
+from captious.models.store import Store, get_file_state, lookup, open_file_index, open_store, record
 from captious.options import get_runtime
 
 NOT_FINITE = "the encoder gave a vector that is not finite"
@@ -41,7 +41,7 @@ class EncodedRows:
     rows: Features
     """u × d, of unit length."""
     index: Ints
-    """The row of each input; −1 where ``faults`` says why there is none."""
+    """Row of each input; −1 if it has none, with the reason in ``faults``."""
     lengths: Ints
     """Tokens of each text before truncation; 0 for images."""
     faults: dict[int, str]
@@ -51,21 +51,21 @@ class EncodedRows:
 
 
 def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> EncodedRows:
-    """Vectors of image files and of images in memory."""
+    """Return the vectors of image files and of images in memory."""
     note_model(encoder)
     with _ONE_AT_A_TIME:
         return _get_image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
 
 
 def text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
-    """Vectors of texts."""
+    """Return the vectors of texts."""
     note_model(encoder)
     with _ONE_AT_A_TIME:
         return _get_text_features(encoder, texts)
 
 
 def cosines(a: EncodedRows, b: EncodedRows) -> Floats:
-    """The cosine of each input of one with the same input of the other; NaN where either has no vector."""
+    """Return the cosine of each input of ``a`` with the same input of ``b``; NaN if either has no vector."""
     values = np.full(len(a), np.nan)
     both = np.flatnonzero((a.index >= 0) & (b.index >= 0))
 
@@ -79,7 +79,7 @@ def cosines(a: EncodedRows, b: EncodedRows) -> Floats:
 
 
 def find_distinct(values: Sequence[Value]) -> tuple[list[Value], Ints]:
-    """The distinct values in the order of their first appearance, and the index among them of each value.
+    """Return the distinct values in the order of their first appearance, and the index of each value among them.
 
     >>> distinct, index = find_distinct(["b", "a", "b"])
     >>> distinct, index.tolist()
@@ -136,10 +136,10 @@ def encode_missing(
     files: Store,
     put: Callable[[Store, Keys, Features], None] | None = None,
 ) -> dict[int, str]:
-    """Encode the images at the indices ``missing`` and say which could not be used, and why.
+    """Encode the images at the indices ``missing``; return the reasons by index of those that could not be used.
 
-    The keys of their contents are filled into ``contents`` and recorded in the index ``files``. ``put`` stores what the
-    encoder gives; by default vectors of unit length.
+    The keys of their contents are written to ``contents`` and to the index ``files``. ``put`` stores the output of the
+    encoder; by default vectors of unit length.
     """
     put = put or put_vectors
     claimed: set[bytes] = set()
@@ -178,13 +178,13 @@ def encode_missing(
 
 
 def put_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | None = None) -> None:
-    """Store vectors at unit length; those that are not finite are left out."""
+    """Store vectors at unit length; vectors that are not finite are skipped."""
     unit, finite = normalize_rows(features)
     store.put(keys[finite], unit[finite], None if lengths is None else lengths[finite].astype(np.int32))
 
 
 def normalize_rows(features: Features) -> tuple[Features, Bools]:
-    """Rows at unit length (zeros stay zeros), and which of them are finite."""
+    """Scale rows to unit length (zeros stay zeros); also return a mask of the finite rows."""
     rows = np.asarray(features, np.float32)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: Features = rows / np.where(norms > 0, norms, np.float32(1))
@@ -193,19 +193,20 @@ def normalize_rows(features: Features) -> tuple[Features, Bools]:
 
 
 def get_image_kind(kind: str) -> str:
-    """What a store of images' features is called, by the options that move them: ``images-upright``."""
+    """Return the kind of an image store with the options that change features: ``images-upright``."""
     return "-".join([kind, *get_runtime().image_options])
 
 
 def get_vector_space(encoder: TextEncoder, kind: str) -> FeatureSpace:
-    """The space of an encoder's vectors: of :func:`get_image_kind`, or of ``texts``."""
+    """Return the space of an encoder's vectors: of :func:`get_image_kind`, or of ``texts``."""
     return FeatureSpace(encoder.name, encoder.fingerprint, kind, (encoder.dimension,))
 
 
 def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, Ints32, Ints]:
-    """Rows and lengths of distinct contents, and the row of each content: −1 where there is none."""
+    """Return rows and lengths of distinct contents, and the row of each content: −1 if there is none."""
     keys, _, inverse = find_unique_keys(as_keys(filter(None, contents)))
     rows, lengths, stored = store.gather(keys)
+    # Rows of missing keys are removed below, so each stored key moves up by the number of missing ones before it.
     row_of = np.where(stored, np.cumsum(stored) - 1, -1)
     index = np.full(len(contents), -1, np.int64)
     index[np.fromiter(map(bool, contents), bool, len(contents))] = row_of[inverse]
@@ -223,9 +224,9 @@ def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str]
 
 
 def read_features(path: str | Path) -> tuple[list[str], Features]:
-    """Vectors of images that were computed elsewhere: an ``.npz`` file with the arrays ``ids`` and ``features``.
+    """Read vectors of images that were computed elsewhere: an ``.npz`` file with the arrays ``ids`` and ``features``.
 
-    Features are multiplied by the array ``scale`` where the file has one.
+    Features are multiplied by the array ``scale`` if the file has one.
     """
     try:
         with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as file:

@@ -19,15 +19,15 @@ from captious._core.types import Floats, Floats32, Ints
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import read_json, read_state, refuse_different
 from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.features import find_distinct
-from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
+from captious.models.hub import ModelRegistry, find, find_local, get_file_stats
 from captious.models.pipeline import Fetch, OomBackoff
 from captious.options import Runtime, get_runtime
 
-# Tokens of a caption in training, special ones included; the rest of a longer caption is not read.
+# Token limit of training, special tokens included; longer captions are truncated.
 LIMIT = 64
-# Numbers in an attention head of every BERT that the authors trained; a `config.json` says it of others.
+# Width of an attention head in every BERT that the authors trained; for others see `config.json`.
 HEAD_WIDTH = 64
 SUFFIXES = (".ckpt", ".pt", ".pth", ".bin", ".safetensors")
 FILES = "the checkpoint (.ckpt) and the vocab.txt of its BERT, bert-base-uncased or prajjwal1/bert-tiny"

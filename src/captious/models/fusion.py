@@ -23,7 +23,14 @@ from captious.models._folders import fill, read_state, save_state
 from captious.models.clip import TorchEncoder
 from captious.models.crossencoders import Backbone, mark, pad_ragged
 from captious.models.encoder import count_tokens
-from captious.models.states import HiddenStates, ImageStates, TextStates, load_frozen_encoder, get_image_states, get_text_states
+from captious.models.states import (
+    HiddenStates,
+    ImageStates,
+    TextStates,
+    get_image_states,
+    get_text_states,
+    load_frozen_encoder,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -160,14 +167,13 @@ class FusionModule(torch.nn.Module):
         return logits
 
     def calibrate(self, cosines: torch.Tensor) -> None:
-        """Set slope and shift so that these cosines give logits of mean 0 and deviation 1.5: sigmoids differ visibly.
-        """
+        """Set slope and shift so that these cosines give logits of mean 0 and deviation 1.5."""
         with torch.no_grad():
             self.slope.copy_(1.5 / cosines.std().clamp(min=1e-3))
             self.shift.copy_(-self.slope * cosines.mean())
 
 
-# Share of a GPU's free memory that states may take.
+# Largest share of a GPU's free memory for states.
 ROOM = 0.4
 
 
@@ -178,7 +184,7 @@ class ImageBatches:
     states: ImageStates
     device: Any
     on_device: Any = None
-    """The states on the device; None where they are read from disk, batch by batch."""
+    """States on the device; None if they are read from disk batch by batch."""
     vectors: Any = None
 
     @classmethod
@@ -251,7 +257,7 @@ class Fusion(Backbone):
     def __init__(self, encoder: TorchEncoder, weights: str, module: FusionModule, prefix: str = "") -> None:
         self.encoder = encoder
         self.weights = weights
-        """What the encoder was loaded from."""
+        """Name or path the encoder was loaded from."""
         self.prefix = prefix
         self.device, self.limit = encoder.device, encoder.limit
         self.module = module.to(self.device)

@@ -1,4 +1,4 @@
-"""Where weights are (a path, the user's own folder, the hub's cache, the hub), and the models that stay loaded."""
+"""Search for weights (a path, the user's own folder, the hub's cache, the hub), and a registry of loaded models."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from captious.models.encoder import note_model
 
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-# What a model folder in ``transformers``' or sentence-transformers' layout needs.
-#
-# Old repositories have ``pytorch_model*.bin`` instead of ``model.safetensors``.
+# Files of a model folder in the layout of transformers or sentence-transformers. Old repositories have
+# `pytorch_model*.bin` instead of `model.safetensors`.
 MODEL_FILES = (
     *("*.json", "vocab.txt", "merges.txt", "*.model", "model.safetensors", "model-*.safetensors"),
     *("*_Dense/model.safetensors", "*_Dense/pytorch_model.bin"),
 )
-# What to download by hand for an encoder of images and texts.
+# Files to download by hand for an encoder of images and texts.
 HUB_FILES = "config.json, model.safetensors (or pytorch_model.bin), tokenizer.json and preprocessor_config.json"
-# What to download by hand for a language model.
+# Files to download by hand for a language model.
 TEXT_FILES = "config.json, model.safetensors (or pytorch_model.bin) and tokenizer.json"
-# Files of a model's folder and its subfolders; a disk has more.
+# Largest number of files in a model folder; with more, the path is probably not one.
 MOST_FILES = 5000
-# Seconds that the hub has to answer a question.
+# Timeout of a request to the hub, in seconds.
 TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """A published checkpoint file and who publishes it."""
+    """A published checkpoint file and its source."""
 
     file: str
     where: str
     repository: str = ""
-    """The repository on the hub; empty where the file is published elsewhere."""
+    """Repository on the hub; empty if the file is published elsewhere."""
 
 
 SOURCES = (
@@ -61,16 +60,16 @@ SOURCES = (
 
 
 class Unreachable(InputError):
-    """The files are not in the hub's cache, and the hub does not answer."""
+    """Raised if the files are not in the hub's cache and the hub does not answer."""
 
 
 def get_weights_folder() -> Path:
-    """Where a user may put checkpoints so that their names alone are enough."""
+    """Return the folder for the user's own checkpoints, which are found there by name."""
     return get_data_folder() / "weights"
 
 
 def find_local(weights: str) -> Path | None:
-    """A path as it is, or a file or folder of that name in the user's folder."""
+    """Return an existing path, or a file or folder of that name in the user's folder; None if there is neither."""
     published = [source.file for source in SOURCES if source.repository == weights]
     named = (get_weights_folder() / name for name in (weights, *published))
     path = next((path for path in (expand_home(weights), *named) if path.exists()), None)
@@ -80,9 +79,9 @@ def find_local(weights: str) -> Path | None:
 
 
 def find(weights: str, instead: str = "captious-mini works without a download", files: str = HUB_FILES) -> Path:
-    """The file or folder that ``weights`` names, fetched from the hub where it is not on this machine.
+    """Find the file or folder of ``weights``; fetch it from the hub if it is not on this machine.
 
-    ``instead`` says in the message of an offline machine what works right now, ``files`` what a folder must hold.
+    The message of an offline machine offers ``instead`` as an alternative and lists ``files`` as required.
     """
     if isinstance(weights, ObjectName):
         raise InputError(f"weights {weights}: is an object, but this model is read from files; expected their folder")
@@ -116,7 +115,8 @@ def _find_file(repository: str, file: str, weights: str, instead: str) -> Path:
         folder = fetch(repository, (file,), lambda folder: (folder / file).is_file(), f"weights {weights!r}")
     except Unreachable as error:
         raise InputError(
-            f"{error}; download {file} from huggingface.co/{repository}, {_format_destination(file)}{_format_alternative(instead)}"
+            f"{error}; download {file} from huggingface.co/{repository}, "
+            f"{_format_destination(file)}{_format_alternative(instead)}"
         ) from None
     if folder is None:
         raise InputError(f"weights {weights!r}: the hub repository {repository} has no {file}")
@@ -124,7 +124,7 @@ def _find_file(repository: str, file: str, weights: str, instead: str) -> Path:
 
 
 def find_model(repository: str, what: str, instead: str, files: str = HUB_FILES) -> Path:
-    """The folder in the hub's cache of a model in ``transformers``' layout; ``what`` opens the messages."""
+    """Return the folder in the hub's cache of a model in ``transformers``' layout; ``what`` opens the messages."""
     try:
         folder = fetch(repository, MODEL_FILES, _has_model, what) or fetch(
             repository, (*MODEL_FILES, "pytorch_model*.bin"), _has_model, what
@@ -140,7 +140,7 @@ def find_model(repository: str, what: str, instead: str, files: str = HUB_FILES)
 
 
 def _has_model(folder: Path) -> bool:
-    """Whether a folder has a configuration and all its weights."""
+    """Return True if a folder has a configuration and all its weights."""
     if not (folder / "config.json").is_file():
         return False
     index = folder / "model.safetensors.index.json"
@@ -150,10 +150,10 @@ def _has_model(folder: Path) -> bool:
 
 
 def fetch(repository: str, patterns: tuple[str, ...], complete: Callable[[Path], bool], what: str) -> Path | None:
-    """The folder in the hub's cache with the files of a repository that match ``patterns``.
+    """Return the folder in the hub's cache with the files of a repository that match ``patterns``.
 
-    It is fetched only where the cached one is not ``complete``. None where the repository has no such files; ``what``
-    opens the messages.
+    It is downloaded only if the cached one is not ``complete``. The result is None if the repository has no such files.
+    ``what`` opens the messages.
     """
     hub = require("huggingface_hub", "clip")
     errors = require("huggingface_hub.errors", "clip")
@@ -162,7 +162,7 @@ def fetch(repository: str, patterns: tuple[str, ...], complete: Callable[[Path],
         if complete(folder):
             return folder
     try:
-        hub.HfApi().model_info(repository, timeout=TIMEOUT)  # a download alone would fall back on what is cached
+        hub.HfApi().model_info(repository, timeout=TIMEOUT)  # a download would silently fall back on the cache
         folder = Path(hub.snapshot_download(repository, allow_patterns=list(patterns), etag_timeout=TIMEOUT))
     except errors.HFValidationError:
         raise InputError(f"{what}: no such file or folder, expected a local folder or a hub id") from None
@@ -182,7 +182,7 @@ def _format_destination(file: str) -> str:
 
 
 def get_file_stats(path: Path | None) -> tuple[object, ...]:
-    """Changes when a file, or a file in a folder, is replaced; for keys of :class:`ModelRegistry`."""
+    """Return sizes and times of a file or folder, which change if a file is replaced; for `ModelRegistry` keys."""
     if path is None:
         return ()
     files = list(islice(path.rglob("*"), MOST_FILES + 1)) if path.is_dir() else [path]
@@ -213,7 +213,7 @@ class ModelRegistry(Generic[Model]):
         self._lock = RLock()
 
     def get(self, key: Hashable, load: Callable[[], Model]) -> Model:
-        """The model of a key, loaded where it is not there; a load that fails leaves nothing behind."""
+        """Return the model of a key, loaded if necessary; a failed load leaves no entry."""
         with self._lock:
             if key not in self._models:
                 self._models[key] = load()

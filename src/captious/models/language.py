@@ -1,4 +1,4 @@
-"""Texts as one vector per token: the states of a language model of ``transformers`` at one of its layers."""
+"""Contextual token vectors: hidden states of a ``transformers`` language model at one of its layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from captious._core.files import digest
 from captious._core.types import Ints
 from captious.errors import InputError, format_one_line, require
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.hub import TEXT_FILES, ModelRegistry, find
 from captious.options import get_runtime
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Ids = list[int]
-# The layer that agrees best with people, as the authors of BERTScore found, by the last part of a model's name.
+# Layers that correlate best with human ratings according to the authors of BERTScore, by the last part of the name.
 LAYERS = {
     "roberta-large": 17,
     "roberta-base": 10,
@@ -33,14 +33,14 @@ LAYERS = {
     "deberta-large-mnli": 18,
     "deberta-xlarge-mnli": 40,
 }
-# Kinds of models whose layers behind the chosen one can be left out: nothing follows the last of them.
+# Model types whose layers after the chosen one can be dropped, because nothing follows the last layer.
 ENCODERS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra")
 _LOADED: ModelRegistry[Contextual] = ModelRegistry(limit=2)
 
 
 @dataclass(frozen=True, eq=False)
 class Contextual:
-    """A model with its tokenizer. Made by :func:`load_contextual`."""
+    """Language model with its tokenizer, made by :func:`load_contextual`."""
 
     name: str
     fingerprint: str
@@ -52,11 +52,11 @@ class Contextual:
 
     @property
     def special_token_ids(self) -> frozenset[int]:
-        """The tokens at the start and the end of every text."""
+        """Ids of the start and end tokens of every text."""
         return frozenset({self.tokenizer.cls_token_id, self.tokenizer.sep_token_id} - {None})
 
     def tokens(self, texts: Sequence[str]) -> tuple[list[Ids], Ints]:
-        """Token ids, truncated at the limit, and how many there were before."""
+        """Tokenize texts; return ids truncated at the limit, and the lengths before truncation."""
         if not texts:
             return [], np.zeros(0, np.int64)
         with quiet():
@@ -66,7 +66,7 @@ class Contextual:
         return [ids if len(ids) <= self.limit else [*ids[: self.limit - 1], ids[-1]] for ids in rows], lengths
 
     def states(self, ids: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Unit vectors, texts × tokens × dimension, and the mask of tokens that are no padding."""
+        """Return unit vectors, texts × tokens × dimension, and the mask of tokens that are no padding."""
         torch = require("torch", "clip")
         longest, device = max(map(len, ids)), self.module.device
         table = torch.full((len(ids), longest), self.tokenizer.pad_token_id or 0, dtype=torch.long)
@@ -82,7 +82,7 @@ class Contextual:
 
 
 def load_contextual(weights: str, layer: int | None = None) -> Contextual:
-    """The model of a folder or hub id on the device of the runtime, read up to a layer."""
+    """Load the model of a folder or hub id up to a layer, on the device of the runtime."""
     runtime = get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
@@ -108,7 +108,11 @@ def _load(folder: Path, weights: str, layer: int | None, device: Any, precision:
         raise InputError(f"layer {chosen}: {weights} has {depth} layers, expected 1 to {depth}")
     fingerprint = digest(hash_weights(module), f"layer {chosen}, {precision}".encode())
     limit = min(int(tokenizer.model_max_length), int(module.config.max_position_embeddings))
-    if module.config.model_type in ("roberta", "xlm-roberta", "camembert"):  # whose positions start behind the padding
+    if module.config.model_type in (
+        "roberta",
+        "xlm-roberta",
+        "camembert",
+    ):  # their positions start after the padding index
         limit = min(limit, int(module.config.max_position_embeddings) - 2)
     if module.config.model_type in ENCODERS:
         stack = next(part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == depth)

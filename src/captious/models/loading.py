@@ -1,4 +1,4 @@
-"""One door to every encoder: a name, a folder or a file to a model that is ready, loaded once per process."""
+"""Loading of any encoder by name, folder or file, once per process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from captious._core.files import expand_home
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Weights, find_given_encoder, load_installed_encoder
-from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
+from captious.models.hub import ModelRegistry, find, find_local, get_file_stats
 from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MINI = ("captious-mini", "captious-mini-specs")
-# The file that tells a dual encoder's folder from one of `transformers`.
+# File that marks the folder of a dual encoder.
 DUAL_MARKER = "captious-encoder.json"
 ACTIVATIONS = ("gelu", "quick_gelu")
 
@@ -25,13 +25,13 @@ _LOADED: ModelRegistry[Encoder] = ModelRegistry(limit=4)
 
 
 def load(weights: Weights, activation: str | None = None, order: str | None = None) -> Encoder:
-    """The encoder that ``weights`` names, on the device and in the precision of the runtime in force.
+    """Load the encoder of ``weights`` with the device and precision of the current runtime.
 
-    An encoder of one's own is returned as it is. A name is ``captious-mini``, one that an installed package brings, a
-    hub id, a folder in ``transformers``' layout, or a checkpoint file of OpenAI's CLIP, PAC-S, LongCLIP or SPECS.
+    An encoder object is returned unchanged. A name is ``captious-mini``, one that an installed package provides, a hub
+    id, a folder in ``transformers``' layout, or a checkpoint file of OpenAI's CLIP, PAC-S, LongCLIP or SPECS.
     ``activation`` (``gelu`` for files trained by OpenCLIP on LAION) replaces ``quick_gelu``. ``order`` replaces a
-    CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder says otherwise. Models
-    of other families keep the preparation they were trained with.
+    CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder specifies another.
+    Models of other families keep the preparation they were trained with.
     """
     own = find_given_encoder(weights)
     if own is not None:
@@ -49,14 +49,14 @@ def _load_once(weights: str, activation: str | None, order: str | None) -> Encod
 
 
 def _has_other_order(encoder: Encoder, order: str) -> bool:
-    """Whether asking for an order makes another encoder of this one."""
+    """Return True if this order differs from the encoder's and would give another encoder."""
     config = getattr(getattr(encoder, "module", None), "config", None)
     preparation = getattr(encoder, "preparation", None)
     return getattr(config, "model_type", "") == "clip" and getattr(preparation, "order", order) != order
 
 
 def load_trainable(weights: str, device: str = "auto", activation: str | None = None) -> TorchEncoder:
-    """A fresh copy in fp32 whose weights may be changed; never the one that :func:`load` keeps."""
+    """Load a fresh copy in fp32 whose weights may be changed; never the cached one of :func:`load`."""
     from captious.models.clip import TorchEncoder, load_folder
 
     runtime = Runtime(device=device, precision="fp32")
@@ -107,7 +107,7 @@ def _refuse_activation(activation: str | None, where: str) -> None:
 
 
 def _load_file(path: Path, name: str, runtime: Runtime, activation: str | None, order: str | None) -> TorchEncoder:
-    """A checkpoint of OpenAI's layout, prepared as OpenAI's code does."""
+    """Load a checkpoint of OpenAI's layout, with the image preparation of OpenAI's code."""
     from captious.models._preprocess import ImagePreprocessing
     from captious.models._tokenizers import find_clip_tokenizer
     from captious.models.checkpoints import from_openai, read_checkpoint

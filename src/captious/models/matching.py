@@ -1,6 +1,6 @@
 """ViLT and BLIP as backbones of UMIC: pretrained image–text matching models of ``transformers``.
 
-The row of the matching head that stands for a match becomes the rank head. ViLT is one stream over caption tokens and
+The row of the matching head for a match becomes the rank head. ViLT is one stream over caption tokens and
 raw patches, the nearest thing to UNITER without regions. BLIP is a text encoder that attends to the image in every
 layer.
 """
@@ -39,7 +39,9 @@ else:
 RANK = "rank.safetensors"
 
 
-def load_transformers_model(weights: str | Path, kind: str, model: str) -> tuple[Any, Path, set[str], Mapping[str, Any]]:
+def load_transformers_model(
+    weights: str | Path, kind: str, model: str
+) -> tuple[Any, Path, set[str], Mapping[str, Any]]:
     """Load a model by folder or hub id; return it with its folder, the missing keys, and the tensors of the file.
 
     ``kind`` is the ``model_type`` it must be of, ``model`` its class in ``transformers``.
@@ -73,7 +75,7 @@ class PixelStore:
     prepare: Callable[[Image], Pixels]
     upright: bool = False
     pixels: list[Pixels | None] = field(default_factory=list)
-    """The pixels of each image, None where it cannot be used; empty where the images do not fit."""
+    """Pixels of each image, None if it cannot be used; an empty list if the images do not fit into memory."""
     faults: dict[int, str] = field(default_factory=dict)
 
     @classmethod
@@ -117,10 +119,10 @@ class PixelStore:
             return str(error)
 
 
-# Hub ids that a training starts from.
+# Default weights for training, by backbone.
 DEFAULTS = {"vilt": "dandelin/vilt-b32-finetuned-coco", "blip": "Salesforce/blip-itm-base-coco"}
 ITM = "itm_score.fc"
-# The longer side is at most so many times the shorter, as in ViLT's own preparation.
+# Largest ratio of the longer to the shorter side, as in ViLT's own preparation.
 LONGER = 1333 / 800
 
 
@@ -249,7 +251,7 @@ def _resize_positions(square: torch.Tensor, grid: tuple[int, int]) -> torch.Tens
     return torch.nn.functional.interpolate(square, size=grid, mode="bilinear", align_corners=True)
 
 
-# Parts of the library's model that a rank head does without.
+# Heads of the library's model that the rank head replaces.
 CONTRAST = ("vision_proj", "text_proj", "itm_head")
 
 

@@ -256,7 +256,9 @@ class NumpyClip:
         states = states + arrays["vision_model.embeddings.position_embedding.weight"]
         tower = self._vision
         states = _normalize(states, *_get_pair(arrays, "vision_model.pre_layrnorm"), tower.epsilon)
-        pooled = _normalize(tower.run(states, None)[:, 0], *_get_pair(arrays, "vision_model.post_layernorm"), tower.epsilon)
+        pooled = _normalize(
+            tower.run(states, None)[:, 0], *_get_pair(arrays, "vision_model.post_layernorm"), tower.epsilon
+        )
         return _multiply(pooled, arrays["visual_projection.weight"].T)
 
     def _encode_texts(self, ids: Ints) -> Features:
@@ -405,13 +407,13 @@ def _get_blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-# What CLIPScore puts before a caption: its words are always in the vocabulary.
+# CLIPScore's prompt; its words are always in the vocabulary.
 PREFIX = "A photo depicts"
 
 SIDE, PATCH, LIMIT = 96, 12, 248
 EMBEDDING = 128
 IMAGE_WIDTH, TEXT_WIDTH, LAYERS, HEAD = 160, 128, 4, 32
-# The small network of a layer is so many times as wide as the layer.
+# Width of a layer's perceptron, as a multiple of the layer's width.
 WIDER = 3
 
 

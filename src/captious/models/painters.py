@@ -1,4 +1,4 @@
-"""The protocol of a painter, text and seed in, picture out, and the one door to every painter."""
+"""Interface of a painter (text and seed in, picture out), and functions to load painters and cache pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from captious._core.types import Bools, Floats32, Ints, Ints32
 from captious.errors import InputError
 from captious.models.encoder import Encoder, Features, Pixels
 from captious.models.features import find_distinct, normalize_rows
-from captious.models.hub import ModelRegistry, get_file_stats, find_local
+from captious.models.hub import ModelRegistry, find_local, get_file_stats
 from captious.models.pipeline import OomBackoff, make_image_start
 from captious.models.segments import FeatureSpace, as_keys, hash_text
 from captious.models.store import open_store
@@ -25,7 +25,7 @@ from captious.options import get_runtime
 
 GUIDED = "guided:"
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-# Why there is no picture, by code; 0 is a picture. Codes are stored, so new ones go to the end.
+# Reasons for a missing picture, by code; 0 means no fault. Codes are stored: append new ones.
 FAULTS = (
     "",
     "the painter gave a black picture (a safety filter?)",
@@ -43,7 +43,7 @@ class Prompt(NamedTuple):
 
 
 class PaintedBatch(NamedTuple):
-    """Pictures of some prompts, by index; a code above 0 says that there is no picture."""
+    """Pictures of some prompts, by index; a code above 0 means that there is no picture."""
 
     indices: list[int]
     pixels: Pixels
@@ -52,11 +52,11 @@ class PaintedBatch(NamedTuple):
 
 
 class Painter(Protocol):
-    """Texts to pictures: the same text and seed give the same picture, whatever else is painted with it."""
+    """Text-to-image model: equal text and seed give an equal picture, whatever else is in the batch."""
 
     @property
     def name(self) -> str:
-        """What signatures call it."""
+        """Name in signatures."""
 
     @property
     def fingerprint(self) -> str:
@@ -64,7 +64,7 @@ class Painter(Protocol):
 
     @property
     def settings(self) -> str:
-        """The settings as people read them."""
+        """Settings in readable form."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -72,18 +72,18 @@ class Painter(Protocol):
 
     @property
     def cache_pictures(self) -> bool:
-        """Whether pictures are cached on disk; vectors always are."""
+        """True if pictures are cached on disk; vectors always are."""
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
-        """Which texts are longer than the token limit."""
+        """Return a mask of the texts that are longer than the token limit."""
 
     def paint(self, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
-        """Pictures of all prompts, some at a time, in any order."""
+        """Yield pictures of all prompts in batches, in any order."""
 
 
 @dataclass(frozen=True)
 class PainterOptions:
-    """What can be set of a painter; None is the painter's own choice."""
+    """Options of a painter; None is the painter's default."""
 
     steps: int | None = None
     guidance: float | None = None
@@ -94,10 +94,10 @@ class PainterOptions:
     safety: bool = False
     """Keep the safety checker of a pipeline that has one."""
     compile: bool = False
-    """Compile the model first: minutes, then faster; on a GPU alone."""
+    """Compile the model: takes minutes, then paints faster; only on a GPU."""
 
     def refuse(self, painter: str, *accepted: str) -> None:
-        """Say which option the painter does not have."""
+        """Raise InputError if an option is set that the painter does not accept, or has an invalid value."""
         for field in fields(self):
             if field.name not in accepted and getattr(self, field.name) != field.default:
                 takes = ", ".join(accepted) or "none"
@@ -114,7 +114,7 @@ _LOADED: ModelRegistry[Painter] = ModelRegistry(limit=2)
 
 
 def load_painter(name: str, options: PainterOptions | None = None) -> Painter:
-    """The painter of a name, on the device of the runtime in force, loaded once per process.
+    """Load the painter of a name on the device of the current runtime, once per process.
 
     A ``diffusers`` pipeline by folder or hub id, ``guided:`` before a decoder's folder or hub id, or
     ``module:attribute`` of Python code that `allow_painter` allowed: a function that makes a painter of
@@ -140,12 +140,12 @@ def _load(name: str, options: PainterOptions) -> Painter:
     return open_pipeline(name, options)
 
 
-# Variable with the painters in Python code that may be imported, as `module:attribute`, with commas between them.
+# Environment variable with the painters that may be imported, as `module:attribute`, separated by commas.
 ALLOWED = "CAPTIOUS_PAINTERS"
 
 
 def allow_painter(name: str) -> None:
-    """Let ``module:attribute`` be imported and called where a metric names it as its painter.
+    """Allow ``module:attribute`` to be imported and called if a metric names it as its painter.
 
     The name of a metric may come from a file, a page or another person, so it never runs code by itself. Processes that
     this one starts inherit the permission. An installed package allows its painters by an entry point of the group
@@ -179,7 +179,7 @@ def _from_module(name: str, options: PainterOptions) -> Painter:
 
 
 def as_pixels(values: Floats32) -> tuple[Pixels, Ints32]:
-    """Pictures with values from 0 to 1 in bytes, and the code of each.
+    """Convert pictures with values from 0 to 1 to bytes; also return the code of each.
 
     >>> pixels, codes = as_pixels(np.array([0.0, 0.5, np.nan], np.float32).reshape(3, 1, 1, 1))
     >>> pixels.reshape(-1).tolist(), codes.tolist()
@@ -191,7 +191,7 @@ def as_pixels(values: Floats32) -> tuple[Pixels, Ints32]:
     return pixels, np.select([~finite, black], [NOT_FINITE, BLACK], 0).astype(np.int32)
 
 
-# Pictures in memory at a time.
+# Bytes of cached pictures that are read at a time.
 CHUNK_BYTES = 64 << 20
 
 
@@ -202,18 +202,18 @@ class Imagined:
     rows: Features
     """u × d, of unit length."""
     index: Ints
-    """n × s: the row of each picture, −1 where there is none."""
+    """n × s: row of each picture, −1 if there is none."""
     codes: Ints32
-    """n × s: why there is none, as in ``FAULTS``."""
+    """n × s: code of each picture, an index of ``FAULTS``."""
 
     def fault(self, text: int) -> str:
-        """Why a text has no picture under some seed; empty where all are there."""
+        """Return why a text has no picture under some seed; empty if it has all."""
         wrong = self.codes[text][self.codes[text] > 0]
         return FAULTS[int(wrong[0])] if len(wrong) else ""
 
 
 def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Sequence[int]) -> Imagined:
-    """Vectors of the pictures of texts: from the cache, else from pictures in the cache, else painted."""
+    """Return vectors of the pictures of texts: from the cache, else from cached pictures, else painted."""
     distinct, text_of = find_distinct(texts)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
     keys = as_keys(hash_prompt(prompt) for prompt in prompts)
@@ -239,7 +239,7 @@ def imagine(painter: Painter, encoder: Encoder, texts: Sequence[str], seeds: Seq
 
 
 def get_pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[PaintedBatch]:
-    """Pictures of distinct prompts, some at a time: from the cache where they are there, else painted and kept."""
+    """Yield pictures of distinct prompts in batches: cached ones first, the others are painted and cached."""
     runtime = get_runtime()
     store = open_store(FeatureSpace(painter.name, painter.fingerprint, "pictures", painter.shape, "uint8"))
     keys = as_keys(hash_prompt(prompt) for prompt in prompts)
@@ -266,7 +266,7 @@ def get_pictures(painter: Painter, prompts: Sequence[Prompt]) -> Iterator[Painte
 
 
 def list_pictures(painter: Painter, prompts: Sequence[Prompt]) -> tuple[list[Pixels], list[int]]:
-    """Pictures in the order of the prompts, equal prompts painted once, and the code of each."""
+    """Return the pictures and codes in the order of the prompts; equal prompts are painted once."""
     distinct = list(dict.fromkeys(prompts))
     painted: dict[Prompt, tuple[Pixels, int]] = {}
     for batch in get_pictures(painter, distinct):
@@ -276,12 +276,12 @@ def list_pictures(painter: Painter, prompts: Sequence[Prompt]) -> tuple[list[Pix
 
 
 def hash_prompt(prompt: Prompt) -> bytes:
-    """The key of a text and a seed; the painter's fingerprint stands in the name of the folder."""
+    """Return the key of a text and a seed; the painter's fingerprint is part of the folder name."""
     return hash_text(f"{prompt.seed}\0{prompt.text}")
 
 
 def _encode_pictures(encoder: Encoder, batch: PaintedBatch, pace: OomBackoff) -> tuple[Features, Ints32]:
-    """Vectors of unit length; zeros and a code where there is no picture, or the encoder gave nothing finite."""
+    """Return unit vectors; zeros and a code if there is no picture, or the encoder's output is not finite."""
     from PIL import Image
 
     codes = batch.codes.copy()

@@ -25,7 +25,7 @@ from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.engines.processes import count_cores
 from captious.errors import InputError, format_one_line, require
-from captious.models._gpu.preparation import GpuPreparation, make_gpu_preparation, is_on_gpu
+from captious.models._gpu.preparation import GpuPreparation, is_on_gpu, make_gpu_preparation
 from captious.models._gpu.transfers import launch, send
 from captious.models.decoding import SENT, DecodedImage, Wanted, accept_all, open_decoder
 from captious.models.encoder import Encoder, Features, TextEncoder
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     import torch
 
 
-# Waits for a batch and gives its vectors.
+# Waits for a batch and returns its vectors.
 Fetch = Callable[[], Features]
-# Begins to compute a batch; on a GPU it returns before the batch is done.
+# Starts a batch; on a GPU it returns before the batch is done.
 Start = Callable[[Any], Fetch]
 
 
 @dataclass
 class OomBackoff:
-    """The largest batch that fits into memory, which starts at any size and is halved when memory runs out."""
+    """Largest batch that fits into memory; unlimited at first, halved when memory runs out."""
 
     log: Callable[[str], None]
     largest: int = sys.maxsize
 
     def start(self, begin: Start, items: Sequence[Any] | npt.NDArray[Any]) -> Fetch:
-        """Begin a batch, in parts where memory runs out."""
+        """Start a batch, in parts if memory runs out."""
         if len(items) <= self.largest:
             try:
                 return begin(items)
@@ -59,7 +59,7 @@ class OomBackoff:
                 if len(items) == 1:
                     line = format_one_line(error, 120)
                     raise InputError(f"even a batch of 1 does not fit into memory ({line})") from None
-            # Outside the handler: the error's traceback holds what the batch had taken.
+            # Outside the handler: the error's traceback keeps the batch's memory alive.
             self.largest = len(items) // 2
             self.log(f"out of memory with a batch of {len(items)}: going on with {self.largest}")
             _free_gpu_memory()
@@ -69,7 +69,7 @@ class OomBackoff:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on whichever device.
+    """Return True if an error means that memory ran out, on any device.
 
     >>> is_out_of_memory(RuntimeError("CUDA error: out of memory")), is_out_of_memory(RuntimeError("shape mismatch"))
     (True, False)
@@ -84,12 +84,12 @@ def _free_gpu_memory() -> None:
         torch.cuda.empty_cache()
 
 
-# Batches a GPU may have before it.
+# Batches in flight on a GPU.
 IN_FLIGHT = 2
 
 
 def make_image_start(encoder: Encoder, preparation: GpuPreparation | None = None) -> Start:
-    """How to begin a batch of images, a list of arrays; with a ``preparation`` they may be of any size."""
+    """Return a function that starts a batch of images, a list of arrays; with ``preparation`` of any size."""
     if not is_on_gpu(encoder):
         return lambda pixels: _wrap_features(encoder.image_features(np.stack(pixels)))
     torch_encoder: Any = encoder
@@ -106,7 +106,7 @@ def make_image_start(encoder: Encoder, preparation: GpuPreparation | None = None
 
 
 def make_text_start(encoder: TextEncoder) -> Start:
-    """How to begin a batch of token ids."""
+    """Return a function that starts a batch of token ids."""
     if is_on_gpu(encoder):
         torch_encoder: Any = encoder
         device = require("torch", "clip").device(torch_encoder.device)
@@ -120,47 +120,49 @@ def _wrap_features(features: Features) -> Fetch:
 
 In = TypeVar("In")
 Out = TypeVar("Out")
-# Batches of images that may be decoded and waiting.
+# Batches of images that are decoded ahead.
 AHEAD = 3
-# The same where a GPU resizes them: whole images take six times as much memory.
+# The same if a GPU resizes them: whole images take six times as much memory.
 AHEAD_FOR_GPU = 1
-# Of many images, so many are handed to a thread at a time.
+# Images per task of a thread, in large runs.
 RUN = 8
-# So many images or more may be decoded in processes, which take a moment to start.
+# From this number of images on, processes decode them, which take a moment to start.
 MANY_IMAGES = 1000
-# Threads, or processes, that read files for a GPU that decodes them.
+# Threads or processes that read files for a GPU that decodes them.
 READERS = 4
-# A batch of short texts may be this many times as large as one of long ones.
+# Largest ratio of a batch of short texts to one of long texts.
 MOST_TEXTS = 4
 
 
 class ImageBatch(NamedTuple):
-    """What came of some files."""
+    """Features of a batch of image files."""
 
     indices: list[int]
-    """Which of the files these are."""
+    """Indices of the files."""
     images: list[DecodedImage]
     features: Features
     """One row for each image that has pixels."""
 
 
 class TextBatch(NamedTuple):
-    """Vectors of some texts, and how many tokens each has."""
+    """Vectors of a batch of texts, and their token counts."""
 
     indices: list[int]
-    """Which of the texts these are."""
+    """Indices of the texts."""
     features: Features
     lengths: Ints
 
 
-def encode_image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = accept_all) -> Iterator[ImageBatch]:
-    """Read every image and encode those whose content is wanted; ``wanted`` is asked from several threads."""
+def encode_image_batches(
+    encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted = accept_all
+) -> Iterator[ImageBatch]:
+    """Read every image and encode those whose content is wanted; ``wanted`` is called from several threads."""
     runtime = get_runtime()
     backoff, on_device = OomBackoff(runtime.log), make_gpu_preparation(encoder, runtime.decode)
     begin = make_image_start(encoder, on_device)
 
     def decode_groups() -> Generator[tuple[list[DecodedImage], list[Any]], None, None]:
-        """Images and what there is to encode of them."""
+        """Yield images and the pixels to encode."""
         with closing(_decode_ahead(encoder, paths, wanted, on_device)) as images:
             for group in _group_images(images, lambda: min(runtime.batch, backoff.largest)):
                 pixels = [image.pixels for image in group if image.pixels is not None]
@@ -182,7 +184,7 @@ def encode_image_batches(encoder: Encoder, paths: Sequence[ImageSource], wanted:
 def _decode_ahead(
     encoder: Encoder, paths: Sequence[ImageSource], wanted: Wanted, on_device: GpuPreparation | None
 ) -> Generator[DecodedImage, None, None]:
-    """Images in the order of their paths, decoded ahead by threads or processes."""
+    """Yield images in the order of their paths, decoded ahead by threads or processes."""
     runtime = get_runtime()
     threads, many = count_workers(encoder, runtime), len(paths) >= MANY_IMAGES
     run = RUN if many else 1
@@ -228,10 +230,10 @@ def encode_text_batches(encoder: TextEncoder, texts: Sequence[str]) -> Iterator[
 
 
 def count_workers(encoder: Encoder, runtime: Runtime) -> int:
-    """Threads that decode.
+    """Return the number of threads that decode.
 
-    Where a GPU computes, as many as there are cores; a few where the GPU decodes too, for more would hold Python's
-    global lock against the thread that feeds it. Half of the cores where the encoder needs the rest.
+    With a GPU, one per core; a few if the GPU decodes too, because more would compete for Python's global lock with the
+    thread that feeds it. On a CPU half of the cores, because the encoder needs the rest.
     """
     if runtime.workers:
         return runtime.workers
@@ -241,7 +243,7 @@ def count_workers(encoder: Encoder, runtime: Runtime) -> int:
 
 
 def map_ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, window: int) -> Generator[Out, None, None]:
-    """Results in order, computed by threads at most ``window`` items ahead.
+    """Yield results in order, computed by threads at most ``window`` items ahead.
 
     >>> list(map_ahead(abs, [-1, 2, -3], threads=2, window=2))
     [1, 2, 3]
@@ -261,7 +263,7 @@ def map_ahead(work: Callable[[In], Out], items: Iterable[In], threads: int, wind
 
 
 def _delay_items(items: Iterable[In], distance: int) -> Iterator[In]:
-    """The same items, each only once ``distance`` more were taken."""
+    """Yield the same items, each after ``distance`` more were taken."""
     waiting: deque[In] = deque()
     for item in items:
         waiting.append(item)
@@ -271,7 +273,7 @@ def _delay_items(items: Iterable[In], distance: int) -> Iterator[In]:
 
 
 def _group_images(images: Iterable[DecodedImage], size: Callable[[], int]) -> Iterator[list[DecodedImage]]:
-    """Images in groups with so many to encode; groups with few to encode stay bounded too."""
+    """Yield groups with ``size()`` images to encode; groups with few images to encode are bounded too."""
     group: list[DecodedImage] = []
     count = 0
     for image in images:
@@ -289,10 +291,11 @@ def _make_empty(encoder: Encoder) -> Features:
 
 
 def _group_by_length(texts: Sequence[str], batch: int, limit: int) -> Iterator[list[int]]:
-    """Indices of texts in batches, longest first; a batch of short texts holds more of them."""
+    """Yield indices of texts in batches, longest first; a batch of short texts is larger."""
     order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
     start = 0
     while start < len(order):
+        # About three characters per token; the batch grows as its longest text shrinks.
         tokens = len(texts[order[start]]) // 3 + 3
         size = batch * max(1, min(MOST_TEXTS, limit // tokens))
         yield order[start : start + size]

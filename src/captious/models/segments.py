@@ -1,8 +1,15 @@
 """Segments of the feature cache: immutable Arrow files of rows under sorted 16-byte keys, mapped into memory.
 
 A segment is written under a temporary name and then renamed, so no reader sees half of one and no locks are needed,
-which is what a disk shared by a cluster can do. Damage (truncated, overwritten, of another format) shows on opening a
-segment; damage of its rows shows on reading them, by their checksums.
+which also works on a network disk. Damage (truncated, overwritten, of another format) is detected when a segment is
+opened; damaged rows are detected by their checksums when they are read.
+
+One file is one Arrow record batch, sorted by key, with the space and a digest of the first three columns in its
+metadata::
+
+    key (16 bytes)   length (int32)   check (uint32)   row (dtype × prod(shape))
+    00a1…            tokens or 0      CRC-32 of row    ● ● ● … ●
+    03f7…                                              ● ● ● … ●
 """
 
 from __future__ import annotations
@@ -30,35 +37,35 @@ FORMAT = 2
 SUFFIX = ".arrow"
 HEADER = ("captious-features", "encoder", "fingerprint", "kind", "shape", "dtype", "digest")
 
-# One row of two numbers per key: its first and its last eight bytes.
+# n × 2: the first and the last eight bytes of each key as big-endian numbers, which sort like the bytes.
 Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[Any]
 
 
 class DamagedSegment(ValueError):
-    """A segment that cannot be used; the message says why."""
+    """Raised if a segment cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """What the rows of one folder are: whose, of what, of which shape."""
+    """Identity of a store's rows: encoder, kind, shape and type."""
 
     encoder: str
     fingerprint: str
     kind: str
-    """``images``, ``texts``, or what a caller stores."""
+    """``images``, ``texts``, or another name chosen by the caller."""
     shape: tuple[int, ...]
     dtype: str = "float32"
 
     @property
     def folder(self) -> str:
-        """The name of its folder."""
+        """Name of the folder."""
         return f"{self.fingerprint}-{self.kind}"
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Rows under sorted keys; ``checks`` is None for rows that are in memory alone."""
+    """Rows under sorted keys; ``checks`` is None for rows that are only in memory."""
 
     keys: Keys
     lengths: Ints32
@@ -75,7 +82,7 @@ class Segment:
         return len(self.keys)
 
     def holds(self, key: bytes) -> bool:
-        """Whether one key is here, with an intact row."""
+        """Return True if a key is in this segment with an intact row."""
         high, low = np.frombuffer(key, ">u8").astype(np.uint64)
         at = int(self.high.searchsorted(high))
         if at == len(self.keys) or self.high[at] != high or self.keys[at, 1] != low:
@@ -83,28 +90,28 @@ class Segment:
         return self.is_intact(self.rows[at : at + 1], np.array([at]))
 
     def find_rows(self, keys: Keys) -> Ints:
-        """The row of each key, −1 for those that are not here."""
+        """Return the row of each key, −1 for keys that are not in this segment."""
         at = np.searchsorted(self.high, keys[:, 0])
-        at[at == len(self.keys)] = 0
+        at[at == len(self.keys)] = 0  # beyond the last key: any row, the comparison below rejects it
         return np.where((self.keys[at] == keys).all(axis=1), at, -1)
 
     def is_intact(self, rows: Rows, indices: Ints) -> bool:
-        """Whether rows that were read from these indices are what was written there."""
+        """Return True if rows read from these indices match their checksums."""
         return self.checks is None or bool((compute_checksums(rows) == self.checks[indices]).all())
 
 
 def hash_content(content: bytes) -> bytes:
-    """The key of a content: 16 bytes."""
+    """Return the key of a content: 16 bytes."""
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def hash_text(text: str) -> bytes:
-    """The key of a text, lone surrogates included."""
+    """Return the key of a text, which may contain lone surrogates."""
     return hash_content(text.encode("utf-8", "surrogatepass"))
 
 
 def as_keys(keys: Iterable[bytes]) -> Keys:
-    """Keys as numbers, ordered as their bytes are.
+    """Convert keys to pairs of numbers, ordered as their bytes are.
 
     >>> as_keys([bytes([0, 0, 0, 0, 0, 0, 1, 2]) + bytes(8)]).tolist()
     [[258, 0]]
@@ -113,7 +120,7 @@ def as_keys(keys: Iterable[bytes]) -> Keys:
 
 
 def find_unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
-    """The sorted distinct keys, the first index of each, and for every key its index among the distinct ones."""
+    """Return the sorted distinct keys, the first index of each, and the index of every key among the distinct ones."""
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     new = np.ones(len(keys), bool)
@@ -124,13 +131,13 @@ def find_unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
 
 
 def compute_checksums(rows: Rows) -> npt.NDArray[np.uint32]:
-    """The CRC-32 of each row, over all its bytes and their order."""
+    """Return the CRC-32 of each row."""
     flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
     return np.fromiter((zlib.crc32(row.data) for row in flat), np.uint32, len(flat))
 
 
 def write_segment(folder: Path, space: FeatureSpace, segment: Segment) -> Path:
-    """Write a segment whole, under a name that sorts by the time of writing."""
+    """Write a segment atomically, under a name that sorts by the time of writing."""
     import pyarrow as pa
 
     keys = segment.keys.astype(">u8").tobytes()
@@ -163,12 +170,12 @@ def write_segment(folder: Path, space: FeatureSpace, segment: Segment) -> Path:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """What a segment says about itself, with the number of its rows; nothing else is read."""
+    """Read the header of a segment and the number of its rows only."""
     return _open(path)[0]
 
 
 def read_segment(path: Path, space: FeatureSpace) -> Segment:
-    """Map a segment into memory; raises ``DamagedSegment``, or ``FileNotFoundError`` where it was removed."""
+    """Map a segment into memory; raise ``DamagedSegment``, or ``FileNotFoundError`` if it was removed."""
     header, batch = _open(path)
     fingerprint, kind, shape, dtype = (header[name] for name in ("fingerprint", "kind", "shape", "dtype"))
     if (fingerprint, kind, tuple(shape), dtype) != (space.fingerprint, space.kind, space.shape, space.dtype):
@@ -201,14 +208,14 @@ def _open(path: Path) -> tuple[dict[str, Any], Any]:
     return {**header, "rows": len(batch)}, batch
 
 
-# Small segments from which on they are merged.
+# Number of small segments from which on they are merged.
 MANY = 8
 SMALL_BYTES = 64 << 20
 LARGE_BYTES = 256 << 20
 
 
 def compact(folder: Path, space: FeatureSpace) -> int:
-    """Merge the small segments of a folder if there are many; returns how many were merged."""
+    """Merge the small segments of a folder if there are many; return how many were merged."""
     sizes = {}
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Texts as one vector each: models in the layout of sentence-transformers, loaded by ``transformers`` alone.
+"""Sentence vectors: models in the layout of sentence-transformers, loaded by ``transformers`` only.
 
 ``modules.json`` of such a folder lists its steps: a Transformer, a Pooling of its token states, and then any of Dense
 and Normalize. A plain folder of ``transformers`` is read as that library reads it: its token states are averaged.
@@ -18,7 +18,7 @@ from captious._core.files import digest, load_json
 from captious._core.types import Ints
 from captious.errors import InputError, format_one_line, require
 from captious.models._folders import load_pretrained, read_json, read_state, refuse_different, refuse_missing
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.encoder import (
     TEXT_MEMBERS,
     Features,
@@ -29,27 +29,27 @@ from captious.models.encoder import (
     load_installed_encoder,
 )
 from captious.models.features import text_features
-from captious.models.hub import ModelRegistry, get_file_stats, find, find_local
+from captious.models.hub import ModelRegistry, find, find_local, get_file_stats
 from captious.options import Runtime, get_runtime
 
 if TYPE_CHECKING:
     import torch
 
-# Fills rows of token ids; every other number is a token that the model reads.
+# Padding in rows of token ids; it is no id of any tokenizer.
 PADDING = -1
-# Tokens that a processor encodes at a time, padding included.
+# Tokens per batch on a CPU, padding included.
 TOKENS = 1024
 FILES = (
     "modules.json and the files that it names (config.json, model.safetensors, tokenizer.json, 1_Pooling/config.json)"
 )
-# Names under which versions of sentence-transformers wrote the limit and the case of texts.
+# Files in which versions of sentence-transformers wrote the limit and the case of texts.
 LENGTH_FILES = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-# Models of which only the encoder is used, and its class in `transformers`.
+# Classes in `transformers` of models whose decoder is not used.
 CLASSES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel"}
-# Poolings in the order in which several of them are joined.
+# Pooling modes, in the order of concatenation.
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
@@ -71,13 +71,13 @@ class SentenceEncoder:
     tokenizer: Any = field(repr=False)
     poolings: tuple[str, ...] = ("mean",)
     steps: tuple[Step, ...] = ()
-    """What follows the pooling."""
+    """Steps after the pooling."""
     prompt: str = ""
-    """Words that the model expects before every text."""
+    """Prefix that the model expects before every text."""
     lower: bool = False
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """Token ids of a batch of texts, padded with −1."""
+        """Tokenize a batch of texts, padded with −1."""
         texts = [self.prompt + text.strip() for text in texts]
         texts = [text.lower() for text in texts] if self.lower else texts
         with quiet():
@@ -91,10 +91,10 @@ class SentenceEncoder:
         return Tokens(ids, lengths)
 
     def text_features(self, ids: Ints) -> Features:
-        """Vectors of a batch of tokenized texts.
+        """Return the vectors of a batch of tokenized texts.
 
-        Texts with as many tokens are encoded together, so that hardly any padding is: a processor gains nothing from
-        more texts at a time, and padding would take as long as tokens.
+        Texts of equal length are encoded together, so that little padding is computed: a CPU gains nothing from larger
+        batches, and padding takes as long as tokens.
         """
         torch = require("torch", "clip")
         lengths = (ids != PADDING).sum(axis=1)
@@ -111,7 +111,7 @@ class SentenceEncoder:
         return vectors
 
     def text_tensor(self, ids: torch.Tensor) -> torch.Tensor:
-        """Vectors of token ids."""
+        """Return the vectors of token ids."""
         mask = ids != PADDING
         tokens = ids.masked_fill(~mask, self.tokenizer.pad_token_id or 0)
         states = self.module(input_ids=tokens, attention_mask=mask.long()).last_hidden_state.float()
@@ -122,7 +122,7 @@ class SentenceEncoder:
 
 
 def pool(states: torch.Tensor, mask: torch.Tensor, mode: str) -> torch.Tensor:
-    """One vector per text from the states of its tokens, texts × tokens × width; padding stands at the end."""
+    """Pool the states of tokens, texts × tokens × width, to one vector per text; padding is at the end."""
     number = mask.sum(1)
     if mode == "cls":
         return states[:, 0]
@@ -139,9 +139,9 @@ def pool(states: torch.Tensor, mask: torch.Tensor, mode: str) -> torch.Tensor:
 
 
 def sentence_vectors(texts: Sequence[str], weights: TextWeights) -> Features:
-    """Unit vectors of texts, one row each; a text that the store holds is not encoded again.
+    """Return unit vectors of texts, one row each; cached texts are not encoded again.
 
-    ``weights`` is what :func:`load_sentences` takes. A vector that is not finite comes as NaN.
+    ``weights`` is the argument of :func:`load_sentences`. A vector that is not finite becomes NaN.
     """
     encoder = load_sentences(weights)
     encoded = text_features(encoder, texts)
@@ -152,9 +152,9 @@ def sentence_vectors(texts: Sequence[str], weights: TextWeights) -> Features:
 
 
 def load_sentences(weights: TextWeights) -> TextEncoder:
-    """Load the model of a folder or hub id, or of an installed package, in the runtime in force.
+    """Load the model of a folder, a hub id or an installed package, with the current runtime.
 
-    An encoder of one's own is returned as it is.
+    An encoder object is returned unchanged.
     """
     own = find_given_encoder(weights, TEXT_MEMBERS)
     if own is not None:
@@ -219,7 +219,7 @@ def _load(folder: Path, weights: str, runtime: Runtime) -> SentenceEncoder:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """The steps of a folder: the class of each, and its subfolder."""
+    """Read the steps of a folder: the class of each, and its subfolder."""
     path = folder / "modules.json"
     if not path.is_file():
         return [("Transformer", "")]
@@ -248,13 +248,13 @@ def _load_tokenizer(folder: Path) -> Any:
 
 
 def _read_settings(folder: Path, tower: Path) -> dict[str, Any]:
-    """What sentence-transformers says of its Transformer."""
+    """Read sentence-transformers' settings of the Transformer step."""
     paths = [place / name for place in dict.fromkeys((tower, folder)) for name in LENGTH_FILES]
     return next((read_json(path) for path in paths if path.is_file()), {})
 
 
 def _find_limit(settings: Mapping[str, Any], config: Any, tokenizer: Any) -> int:
-    """Tokens that a text may have: as many as the model was trained with, and has positions for."""
+    """Return the token limit: at most the length in training, and the number of positions."""
     limits = [int(settings.get("max_seq_length") or tokenizer.model_max_length)]
     if positions := getattr(config, "max_position_embeddings", 0):
         padded = config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet")  # positions start behind padding
@@ -263,7 +263,7 @@ def _find_limit(settings: Mapping[str, Any], config: Any, tokenizer: Any) -> int
 
 
 def _read_poolings(config: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
-    """How token states become one vector; older versions wrote one switch for each way."""
+    """Read the pooling modes; older versions wrote one switch for each mode."""
     mode = config.get("pooling_mode")
     if mode is None:
         switches = {f"pooling_mode_{name}": name for name in MODES} | {
@@ -278,7 +278,7 @@ def _read_poolings(config: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
 
 
 def _read_prompt(folder: Path) -> str:
-    """The words that the model puts before every text unless told otherwise; most have none."""
+    """Read the prompt that the model puts before every text by default; most have none."""
     path = folder / "config_sentence_transformers.json"
     settings = read_json(path) if path.is_file() else {}
     name = settings.get("default_prompt_name")
@@ -286,7 +286,7 @@ def _read_prompt(folder: Path) -> str:
 
 
 def _load_dense(folder: Path, width: int) -> Any:
-    """A Dense step: a linear map and an activation, with the weights of its folder."""
+    """Load a Dense step: a linear map and an activation, with the weights of its folder."""
     nn = require("torch", "clip").nn
     config = read_json(folder / "config.json", "that of a Dense module of sentence-transformers")
     activation = str(config.get("activation_function", "Tanh")).rpartition(".")[2]

@@ -25,20 +25,20 @@ from captious.models.encoder import Features, count_tokens
 from captious.models.features import (
     NOT_FINITE,
     EncodedRows,
-    find_distinct,
     encode_missing,
+    find_distinct,
     gather,
-    image_features,
     get_image_kind,
+    get_vector_space,
+    image_features,
     put_vectors,
     text_features,
-    get_vector_space,
 )
 from captious.models.hub import ModelRegistry
 from captious.models.loading import MINI, load
 from captious.models.pipeline import encode_text_batches
 from captious.models.segments import FeatureSpace, Keys, as_keys, hash_text
-from captious.models.store import Store, open_file_index, get_file_state, lookup, open_store
+from captious.models.store import Store, get_file_state, lookup, open_file_index, open_store
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ else:
     torch = require("torch", "clip")
 
 GRID = 8
-# Token states are stored in rows of these lengths, each text in the shortest that holds it.
+# Token states are stored in rows of these lengths; a text is padded to the next one.
 STEPS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 # Just below the largest number of half precision.
 LARGEST = 60_000.0
@@ -138,7 +138,7 @@ class HiddenStates(TorchEncoder):
 
 
 def pool_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
-    """Average the square of patch states down to at most ``most`` × ``most``; tokens before the patches are kept.
+    """Pool the square of patch states by mean to at most ``most`` × ``most``; tokens before the patches are kept.
 
     >>> pool_grid(torch.arange(17.0)[None, :, None], most=2)[0, :, 0].tolist()  # 1 + 4 × 4, by 2 × 2
     [0.0, 3.5, 5.5, 11.5, 13.5]
@@ -147,6 +147,7 @@ def pool_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
     side = isqrt(count)
     if side <= most:
         return states
+    # Side of the pooled grid: whole blocks of ceil(side / most) patches.
     smaller = -(-side // -(-side // most))
     front, patches = states[:, : count - side * side], states[:, count - side * side :]
     square = patches.transpose(1, 2).reshape(len(states), -1, side, side)
@@ -169,7 +170,7 @@ def _join_row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     return torch.cat([states.flatten(1), vector], dim=1)
 
 
-# The share of the free memory that states may take; beyond it, states of images are read from disk batch by batch.
+# Largest share of free memory for states; larger sets of image states are read from disk batch by batch.
 SHARE = 0.4
 
 
@@ -179,7 +180,7 @@ class ImageStates:
 
     rows: Halves | None
     index: Ints
-    """The row of each image, −1 where it has none."""
+    """Row of each image, −1 if it has none."""
     vectors: EncodedRows
     faults: dict[int, str]
     store: Store | None = None
@@ -250,9 +251,9 @@ class TextStates:
     starts: Ints
     counts: Ints
     index: Ints
-    """The distinct text of each."""
+    """Index of each text among the distinct ones."""
     lengths: Ints
-    """Tokens of each before it was cut."""
+    """Number of tokens of each text before truncation."""
     vectors: Features
     """u × d, of unit length."""
 
@@ -278,12 +279,15 @@ def get_text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = Tr
         for some, states, pooled in _encode_texts(encoder, step, [distinct[one] for one in chosen.tolist()], keep):
             rows = chosen[some]
             inside = np.arange(step) < counts[rows, None]
+            # The padded rows (texts × step) lose their padding and go to the texts' ranges of `flat`.
             flat[(starts[rows, None] + np.arange(step))[inside]] = states[inside]
             vectors[rows] = pooled
     return TextStates(flat, starts, counts, index, lengths[index], vectors)
 
 
-def _encode_texts(encoder: TorchEncoder, step: int, texts: list[str], keep: bool) -> Iterator[tuple[Ints, Halves, Features]]:
+def _encode_texts(
+    encoder: TorchEncoder, step: int, texts: list[str], keep: bool
+) -> Iterator[tuple[Ints, Halves, Features]]:
     """Yield states in rows of ``step`` tokens and unit vectors of texts: cached ones first, then those computed now."""
     if not texts:
         return

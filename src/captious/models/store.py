@@ -1,7 +1,13 @@
-"""The store of features: rows of numbers under the key of a content, on disk, shared by processes.
+"""The feature cache: rows of numbers under the key of a content, on disk, shared by processes.
 
-`open_store` gives the store of a space (one encoder, one kind of content). `open_file_index` is the store that knows which
-content a file had, so that an unchanged file is not read again. `list_stores`, `shrink` and `remove` manage the disk.
+`open_store` opens the store of a space (one encoder, one kind of content). `open_file_index` opens the store of the
+content that a file had, so that an unchanged file is not read again. `list_stores`, `shrink` and `remove` manage the
+disk. Layout::
+
+    features/                                  get_cache_root()
+      4f1c0a2b9d3e-images/                     one Store: {fingerprint}-{kind}
+        01795017…-5be1d2aa.arrow               one Segment, written once, never changed
+        01795018…-0c44f1e0.arrow               newer segments are searched first
 """
 
 from __future__ import annotations
@@ -34,24 +40,24 @@ from captious.models.segments import (
     Segment,
     as_keys,
     compact,
+    find_unique_keys,
     hash_content,
     read_header,
     read_segment,
-    find_unique_keys,
     write_segment,
 )
 from captious.options import Runtime, get_runtime
 
 FLUSH_BYTES = 32 << 20
 FLUSH_SECONDS = 5.0
-# Rows that are in memory alone are available to later calls up to this size.
+# Rows that are only in memory are kept for later calls up to this size.
 MEMORY_BYTES = 2 << 30
 TOUCH_SECONDS = 60.0
 CHUNK_BYTES = 4 << 20
 
 
 class Store:
-    """Rows of one space. ``root`` is the folder of all stores; without one, rows live as long as the process."""
+    """Rows of one space. ``root`` is the folder of all stores; without one, rows are only in memory."""
 
     def __init__(
         self, space: FeatureSpace, root: Path | None = None, log: Callable[[str], None] = lambda line: None
@@ -66,7 +72,7 @@ class Store:
         self._writable = True
 
     def refresh(self) -> None:
-        """See what other processes wrote or removed since."""
+        """Update the list of segments with what other processes wrote or removed."""
         self._writable = True
         memory = [segment for segment in self.segments if segment.path is None]
         mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
@@ -80,13 +86,13 @@ class Store:
                 continue
             self.segments = memory + [segment for segment in segments if segment is not None]
             mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
-            # A merge while the folder was read can hide both the sources and what came of them: read it again.
+            # A merge during the listing can hide both the old segments and the merged one: list again.
             listed = self._list_segments()
             if listed == before:
                 return
 
     def gather(self, keys: Keys) -> tuple[Rows, Ints32, Bools]:
-        """Rows and lengths of keys, and which keys are stored; fastest where keys are sorted."""
+        """Return rows and lengths of keys, and a mask of the stored keys; fastest for sorted keys."""
         rows = np.empty((len(keys), *self.space.shape), self.space.dtype)
         lengths = np.zeros(len(keys), np.int32)
         stored = np.zeros(len(keys), bool)
@@ -102,11 +108,11 @@ class Store:
         return rows, lengths, stored
 
     def holds(self, key: bytes) -> bool:
-        """Whether one key is stored, with an intact row."""
+        """Return True if a key is stored with an intact row."""
         return any(segment.holds(key) for segment in self.segments)
 
     def put(self, keys: Keys, rows: Rows, lengths: Ints32 | None = None) -> None:
-        """Store rows under keys. Within seconds they are on disk, where other processes see them."""
+        """Store rows under keys. Within seconds they are on disk, visible to other processes."""
         if not len(keys):
             return
         if not self._pending:
@@ -118,7 +124,7 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that are pending."""
+        """Write the pending rows."""
         if not self._pending:
             return
         keys, rows, lengths = (np.concatenate(parts) for parts in zip(*self._pending, strict=True))
@@ -128,7 +134,7 @@ class Store:
         self.segments.insert(0, self._write(segment) if self.folder is not None and self._writable else segment)
 
     def settle(self) -> None:
-        """Write the rows that are pending, merge small segments, and shrink the cache to its size limit."""
+        """Write the pending rows, merge small segments, and shrink the cache to its size limit."""
         self.flush()
         if self.folder is not None and self.root is not None and self._writable:
             try:
@@ -171,7 +177,7 @@ class Store:
             return segment
 
     def _copy(self, segment: Segment, at: Ints, to: Ints, rows: Rows, lengths: Ints32) -> bool:
-        """Read rows of a segment, by several threads where they are many; False where they are damaged."""
+        """Read rows of a segment, with several threads for many rows; return False if they are damaged."""
         step = max(1, CHUNK_BYTES // max(1, prod(self.space.shape) * rows.itemsize))
 
         def copy_chunk(start: int) -> bool:
@@ -194,7 +200,7 @@ class Store:
         return intact
 
     def _touch(self, segment: Segment) -> None:
-        """Note the time of use, by which segments are pruned."""
+        """Update the time of last use, by which segments are pruned."""
         now = time.monotonic()
         if segment.path is not None and now - self._touched.get(segment.path, -TOUCH_SECONDS) >= TOUCH_SECONDS:
             self._touched[segment.path] = now
@@ -216,7 +222,7 @@ _OPEN: OrderedDict[tuple[Path | None, FeatureSpace], Store] = OrderedDict()
 
 
 def open_store(space: FeatureSpace, runtime: Runtime | None = None) -> Store:
-    """The store of a space, up to date with what other processes wrote; in memory alone where the cache is off."""
+    """Open the store of a space, up to date with other processes; in memory only if the cache is off."""
     runtime = runtime or get_runtime()
     root = get_cache_root() if runtime.cache and get_size_limit() else None
     store = _OPEN.setdefault((root, space), Store(space, root))
@@ -229,7 +235,7 @@ def open_store(space: FeatureSpace, runtime: Runtime | None = None) -> Store:
 
 
 def close_stores() -> None:
-    """Forget what this process has in memory; what is on disk stays."""
+    """Drop all stores of this process from memory; files on disk are kept."""
     _OPEN.clear()
 
 
@@ -238,17 +244,17 @@ def _count_memory(store: Store) -> int:
 
 
 FILES = FeatureSpace("", "paths", "content", (16,), "uint8")
-# A file that changed so recently may change again within the resolution of its times.
+# A file that changed more recently may change again without a new time stamp.
 SETTLED_SECONDS = 2.0
 
 
 def open_file_index() -> Store:
-    """The store from the state of a file to the key of its content."""
+    """Open the store that maps the state of a file to the key of its content."""
     return open_store(FILES)
 
 
 def get_file_state(path: ImageSource) -> bytes | None:
-    """Path, size, times and inode of a file as a key; None where it is missing, no file, or changed a moment ago."""
+    """Hash path, size, times and inode of a file; None if it is missing, no regular file, or changed a moment ago."""
     if isinstance(path, ImageData):
         return None
     try:
@@ -262,7 +268,7 @@ def get_file_state(path: ImageSource) -> bytes | None:
 
 
 def lookup(index: Store, states: Sequence[bytes | None]) -> list[bytes | None]:
-    """The content key of each file, None where its state is not in the index."""
+    """Look up the content key of each file; None if its state is not in the index."""
     with_state = [number for number, state in enumerate(states) if state is not None]
     contents: list[bytes | None] = [None] * len(states)
     if with_state:
@@ -273,7 +279,7 @@ def lookup(index: Store, states: Sequence[bytes | None]) -> list[bytes | None]:
 
 
 def record(index: Store, states: Sequence[bytes | None], contents: Sequence[bytes]) -> None:
-    """Store the content keys of files; those without a state are left out."""
+    """Store the content keys of files; files without a state are skipped."""
     pairs = [(state, content) for state, content in zip(states, contents, strict=True) if state is not None]
     if pairs:
         rows = np.frombuffer(b"".join(content for _, content in pairs), np.uint8).reshape(-1, 16)
@@ -289,12 +295,12 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def get_cache_root() -> Path:
-    """The folder of this user's features."""
+    """Return the folder of this user's feature cache."""
     return get_data_folder() / "features"
 
 
 def require_disk() -> None:
-    """Refuse to work without a cache on disk, for calls that only fill it."""
+    """Raise InputError if there is no cache on disk, for calls that only fill it."""
     root = get_cache_root()
     if not get_size_limit():
         raise InputError(f"the cache is switched off ({LIMIT_VARIABLE} is 0): there is nothing to fill")
@@ -305,7 +311,7 @@ def require_disk() -> None:
 
 
 def get_size_limit() -> int:
-    """The size the cache may have, in bytes."""
+    """Return the size limit of the cache, in bytes."""
     text = os.environ.get(LIMIT_VARIABLE) or LIMIT
     try:
         return parse_size(text)
@@ -314,7 +320,7 @@ def get_size_limit() -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size as people write it.
+    """Parse a size such as ``2GB`` to bytes.
 
     >>> parse_size("2GB"), parse_size("1.5 MB"), parse_size("0")
     (2000000000, 1500000, 0)
@@ -330,7 +336,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: float) -> str:
-    """Bytes as people read them.
+    """Format bytes with a unit.
 
     >>> format_size(999), format_size(2_345_000_000)
     ('999 B', '2.3 GB')
@@ -344,7 +350,7 @@ def format_size(size: float) -> str:
 
 @dataclass
 class StoreInfo:
-    """What is on disk of one encoder and kind."""
+    """Size, use and damage of one store on disk."""
 
     folder: Path
     encoder: str = ""
@@ -354,20 +360,20 @@ class StoreInfo:
     segments: int = 0
     bytes: int = 0
     used: float = 0.0
-    """When it was last read or written, in seconds of the clock."""
+    """Time of last use, in seconds since the epoch."""
     damaged: dict[str, str] = field(default_factory=dict)
-    """Files that are skipped, with the reason."""
+    """Reasons by name of the damaged files."""
 
 
 def list_stores(root: Path, check: bool = False) -> list[StoreInfo]:
-    """What is in the cache, the largest first; ``check`` reads every row, to find damage that shows only on use."""
+    """List the stores of the cache, the largest first; ``check`` reads every row to find damage."""
     folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()] if root.is_dir() else []
     infos = [_read_info(folder, check) for folder in folders]
     return sorted((info for info in infos if info.segments), key=lambda info: -info.bytes)
 
 
 def shrink(root: Path, keep: int) -> int:
-    """Remove the least recently used segments until the cache takes at most ``keep`` bytes; returns the bytes freed."""
+    """Remove the least recently used segments until the cache has at most ``keep`` bytes; return the bytes freed."""
     files = sorted((stat.st_mtime_ns, stat.st_size, path) for path, stat in _list_stats(root, f"*/*{SUFFIX}"))
     for path, stat in _list_stats(root, f"*/{DRAFTS}"):
         if time.time() - stat.st_mtime > STALE_SECONDS:
@@ -382,7 +388,7 @@ def shrink(root: Path, keep: int) -> int:
 
 
 def remove(root: Path, chosen: Callable[[StoreInfo], bool]) -> int:
-    """Remove whole stores, damaged files and old drafts included; returns the bytes freed."""
+    """Remove whole stores, with damaged files and old drafts; return the bytes freed."""
     freed = 0
     for info in filter(chosen, list_stores(root)):
         for pattern in (f"*{SUFFIX}", DRAFTS):
@@ -393,7 +399,7 @@ def remove(root: Path, chosen: Callable[[StoreInfo], bool]) -> int:
 
 
 def remove_damaged(root: Path) -> int:
-    """Remove the files that are skipped; returns how many."""
+    """Remove damaged files; return their number."""
     return sum(_unlink(info.folder / name) for info in list_stores(root, check=True) for name in info.damaged)
 
 

@@ -37,7 +37,7 @@ CERTAIN, FEWEST, MOST = 0.2, 10, 100
 
 
 def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
-    """Features and seven-number geometry of the regions of an image."""
+    """Read features and seven-number geometry of the regions of an image."""
     try:
         archive = np.load(io.BytesIO(read_regular(path)), allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -69,7 +69,7 @@ def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
 
 
 def count_regions(confidence: npt.NDArray[Any]) -> int:
-    """How many regions to use.
+    """Count the regions to use: those above ``CERTAIN``, within bounds.
 
     >>> count_regions(np.array([0.9] * 40 + [0.1] * 60)), count_regions(np.array([0.9] + [0.1] * 60))
     (40, 10)
@@ -79,14 +79,14 @@ def count_regions(confidence: npt.NDArray[Any]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """Images by index as features and boxes of their regions, in memory."""
+    """Features and boxes of the regions of images, in memory."""
 
     regions: list[tuple[Floats32, Floats32] | None]
     faults: dict[int, str]
 
     @classmethod
     def of(cls, files: Sequence[Path], width: int) -> Regions:
-        """Read all files; what is wrong with a file becomes its fault."""
+        """Read all files; an error of a file becomes its fault."""
         regions: list[tuple[Floats32, Floats32] | None] = []
         faults: dict[int, str] = {}
         for index, path in enumerate(files):
@@ -101,7 +101,7 @@ class Regions:
         return len(self.regions)
 
     def take(self, rows: Ints) -> tuple[Floats32, Floats32, Bools]:
-        """Padded features and boxes, and which regions are there."""
+        """Return padded features and boxes, and the mask of regions that are no padding."""
         chosen = []
         for row in rows.tolist():
             regions = self.regions[row]
@@ -117,12 +117,12 @@ class Regions:
         return features, boxes, inside
 
 
-# Tokens of a caption, start and end included.
+# Token limit of a caption, start and end included.
 LIMIT = 60
 
 
 class RegionEmbedding(torch.nn.Module):
-    """Regions to vectors, under the names of the original."""
+    """Embedding of regions; parameters have the names of the original."""
 
     def __init__(self, regions: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class RegionEmbedding(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, features: torch.Tensor, boxes: torch.Tensor, kind: torch.Tensor) -> torch.Tensor:
-        """Features b × n × 2048 and boxes b × n × 7."""
+        """Embed features b × n × 2048 and boxes b × n × 7."""
         states = self.img_layer_norm(self.img_linear(features)) + self.pos_layer_norm(self.pos_linear(boxes)) + kind
         regions: torch.Tensor = self.dropout(self.LayerNorm(states))
         return regions
@@ -158,7 +158,7 @@ class UniterModule(torch.nn.Module):
         boxes: torch.Tensor,
         region_mask: torch.Tensor,
     ) -> torch.Tensor:
-        """Logits of n captions with n images."""
+        """Return the logits of n captions with n images."""
         kind = self.bert.embeddings.token_type_embeddings.weight[1]
         states = torch.cat([self.bert.embeddings(input_ids=ids), self.img_embeddings(features, boxes, kind)], dim=1)
         there = torch.cat([text_mask, region_mask], dim=1)[:, None, None, :]
@@ -189,11 +189,11 @@ class Uniter(Backbone):
 
     @property
     def reads(self) -> str:
-        """The name of the tokenizer that reads texts."""
+        """Tokenizer as text."""
         return self.tokenizer.text
 
     def files(self, paths: Sequence[ImageSource]) -> list[ImageSource]:
-        """The file of regions of each image: the one of its name in the folder."""
+        """Return the region file of each image: the file of the same name in the folder."""
         if self.folder is None:
             raise InputError("umic on uniter needs region features: regions=FOLDER with an .npz file for each image")
         if not Path(self.folder).is_dir():
@@ -201,15 +201,15 @@ class Uniter(Backbone):
         return [str(Path(self.folder) / f"{Path(str(path)).stem}.npz") for path in paths]
 
     def pictures(self, paths: Sequence[ImageSource]) -> Regions:
-        """Lay images out."""
+        """Prepare images for `logits`."""
         return Regions.of([Path(str(path)) for path in self.files(paths)], self.module.regions)
 
     def texts(self, texts: Sequence[str], keep: bool = True) -> TokenIds:
-        """Lay captions out."""
+        """Prepare captions for `logits`."""
         return TokenIds.of(self.tokenizer([" ".join(text.split()) for text in texts]), self.limit, self.device)
 
     def logits(self, pictures: Any, texts: Any) -> torch.Tensor:
-        """The regions of an image are repeated for its captions."""
+        """Return the logits; the regions of an image are repeated for its captions."""
         ids, inside = texts
         count = ids.shape[1]
         features, boxes, region_mask = (
@@ -220,7 +220,7 @@ class Uniter(Backbone):
         return logits
 
     def save(self, folder: str | Path) -> None:
-        """Weights under the original's names, the configuration, the vocabulary."""
+        """Write the weights under the original's names, the configuration and the vocabulary."""
         target = Path(folder)
         state = self.module.state_dict()
         save_state(target / "model.safetensors", {_to_original_name(key): tensor for key, tensor in state.items()})
@@ -263,10 +263,12 @@ def _read_weights(folder: Path) -> Mapping[str, Any]:
 
 
 def _to_module_name(key: str) -> str:
-    """A name of the original in the module here.
+    """Convert a tensor name of the original to that of the module here.
 
-    >>> _to_module_name("uniter.encoder.layer.0.output.LayerNorm.gamma"), _to_module_name("uniter.img_embeddings.LayerNorm.bias")
-    ('bert.encoder.layer.0.output.LayerNorm.weight', 'img_embeddings.LayerNorm.bias')
+    >>> _to_module_name("uniter.encoder.layer.0.output.LayerNorm.gamma")
+    'bert.encoder.layer.0.output.LayerNorm.weight'
+    >>> _to_module_name("uniter.img_embeddings.LayerNorm.bias")
+    'img_embeddings.LayerNorm.bias'
     """
     key = key.removeprefix("module.").replace(".gamma", ".weight").replace(".beta", ".bias")
     if key.startswith("uniter.img_embeddings."):
@@ -275,7 +277,7 @@ def _to_module_name(key: str) -> str:
 
 
 def _to_original_name(key: str) -> str:
-    """The original's name of a tensor here."""
+    """Convert a tensor name here to that of the original."""
     if key.startswith("img_embeddings."):
         return f"uniter.{key}"
     return f"uniter.{key.removeprefix('bert.')}" if key.startswith("bert.") else key

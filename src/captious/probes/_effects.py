@@ -17,14 +17,14 @@ from captious.edits.edit import Group
 from captious.options import Resampling
 from captious.probes.probe import TIE
 from captious.stats.bootstrap import Estimate, estimate
-from captious.stats.resampling import cluster_sums
+from captious.stats.resampling import sum_clusters
 
 Verdict = Literal["holds", "fails", "undecided"]
-# Sides of a metric that does not answer, and the size below which a harmless edit counts as not moving a metric.
+# Sides of a metric that ignores an edit; largest size of a harmless edit that counts as no change.
 CHANCE, MARGIN = 0.5, 0.1
-# How far an interval of the sides may reach from chance on both sides and still show that a metric does not answer.
+# An interval of the sides within chance ± this shows that a metric does not answer.
 ROOM = 0.05
-# Images below which no verdict is given.
+# Fewest images for a verdict.
 FEWEST = 20
 
 
@@ -101,7 +101,7 @@ class Scores:
         return cls(base, np.where(rounding, 0.0, change), cluster)
 
 
-def answered(change: Floats, group: Group) -> Floats:
+def score_sides(change: Floats, group: Group) -> Floats:
     """Score each change by the side that the group asks about: 1, 0, or ½ for a tie; NaN without a score."""
     side = change if group == "gaming" else -change
     return np.where(np.isnan(change), np.nan, (np.sign(side) + 1) / 2)
@@ -135,23 +135,23 @@ def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> 
 
 def find_effects(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> list[Effect]:
     """Compute the effect of each edit, in the order of the columns of ``scores.change``."""
-    numbers = _estimates(scores, edits, resampling)
+    numbers = _estimate_all(scores, edits, resampling)
     effects = []
     for column, (edit, group) in enumerate(edits):
-        made = ~np.isnan(scores.change[:, column])
-        images = len(np.unique(scores.cluster[made]))
+        scored = ~np.isnan(scores.change[:, column])
+        images = len(np.unique(scores.cluster[scored]))
         sides, size, change = (numbers[f"{what} {column}"] for what in ("sides", "size", "change"))
-        sides = _from_the_end(sides, images, resampling.level)
+        sides = _fix_extreme_interval(sides, images, resampling.level)
         verdict = give_verdict(group, sides, size, images)
-        effects.append(Effect(edit, group, int(made.sum()), images, sides, size, change, verdict))
+        effects.append(Effect(edit, group, int(scored.sum()), images, sides, size, change, verdict))
     return effects
 
 
-def _from_the_end(share: Estimate, images: int, level: float) -> Estimate:
+def _fix_extreme_interval(share: Estimate, images: int, level: float) -> Estimate:
     """Replace the interval of a share of 0 or 1 by the exact one for this number of images: its resamples are all
     equal.
 
-    >>> round(_from_the_end(Estimate(1.0, 1.0, 1.0), 20, 0.95).low, 4)  # 0.025 ** (1 / 20)
+    >>> round(_fix_extreme_interval(Estimate(1.0, 1.0, 1.0), 20, 0.95).low, 4)  # 0.025 ** (1 / 20)
     0.8316
     """
     if share.value not in (0.0, 1.0) or math.isnan(share.low):
@@ -160,34 +160,38 @@ def _from_the_end(share: Estimate, images: int, level: float) -> Estimate:
     return replace(share, low=1 - reach) if share.value else replace(share, high=reach)
 
 
-def _estimates(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> dict[str, Estimate]:
+def _estimate_all(scores: Scores, edits: Sequence[tuple[str, Group]], resampling: Resampling) -> dict[str, Estimate]:
     """Estimate sides, sizes and mean changes of all edits from the same bootstrap draws."""
     clusters = int(scores.cluster.max()) + 1 if len(scores.cluster) else 0
-    sides = np.stack([answered(scores.change[:, column], group) for column, (_, group) in enumerate(edits)], axis=1)
-    spread = _spread(scores, clusters)
-    made = (~np.isnan(scores.change)).astype(np.float64)
-    sums = [cluster_sums(np.nan_to_num(part), scores.cluster, clusters) for part in (sides, scores.change, made)]
+    sides = np.stack([score_sides(scores.change[:, column], group) for column, (_, group) in enumerate(edits)], axis=1)
+    spread = _build_deviation(scores, clusters)
+    scored = (~np.isnan(scores.change)).astype(np.float64)
+    sums = [sum_clusters(np.nan_to_num(part), scores.cluster, clusters) for part in (sides, scores.change, scored)]
 
     def statistic(weights: Floats) -> dict[str, Floats]:
         hits, changes, number = (part.T @ weights for part in sums)  # edits × draws
         sd = spread(weights)
         values: dict[str, Floats] = {}
         for column in range(len(edits)):
-            share, mean = _ratio(hits[column], number[column]), _ratio(changes[column], number[column])
-            values |= {f"sides {column}": share, f"change {column}": mean, f"size {column}": _in_deviations(mean, sd)}
+            share, mean = _divide(hits[column], number[column]), _divide(changes[column], number[column])
+            values |= {
+                f"sides {column}": share,
+                f"change {column}": mean,
+                f"size {column}": _divide_by_deviation(mean, sd),
+            }
         return values
 
     return estimate(statistic, clusters, resampling)
 
 
-def _spread(scores: Scores, clusters: int) -> Callable[[Floats], Floats]:
+def _build_deviation(scores: Scores, clusters: int) -> Callable[[Floats], Floats]:
     """Return a function of weights that computes the standard deviation of the original scores."""
     scored = ~np.isnan(scores.base)
     mean = scores.base[scored].mean() if scored.any() else 0.0
     centered = np.where(scored, scores.base - mean, 0.0)
-    centered[np.abs(centered) <= TIE * abs(mean)] = 0.0  # all scores are equal but for rounding
+    centered[np.abs(centered) <= TIE * abs(mean)] = 0.0  # differences from the mean that are rounding
     moments = np.stack([scored.astype(np.float64), centered, centered**2], axis=1)
-    sums = cluster_sums(moments, scores.cluster, clusters)
+    sums = sum_clusters(moments, scores.cluster, clusters)
 
     def deviation(weights: Floats) -> Floats:
         number, first, second = sums.T @ weights
@@ -199,12 +203,12 @@ def _spread(scores: Scores, clusters: int) -> Callable[[Floats], Floats]:
     return deviation
 
 
-def _ratio(top: Floats, bottom: Floats) -> Floats:
+def _divide(top: Floats, bottom: Floats) -> Floats:
     result: Floats = np.divide(top, bottom, out=np.full_like(bottom, np.nan), where=bottom > 0)
     return result
 
 
-def _in_deviations(mean: Floats, sd: Floats) -> Floats:
+def _divide_by_deviation(mean: Floats, sd: Floats) -> Floats:
     """Divide a mean change by the standard deviation; 0 if nothing changed, NaN if the deviation is 0."""
     result: Floats = np.divide(mean, sd, out=np.where(mean == 0, 0.0, np.nan), where=sd > 0)
     return result
@@ -216,30 +220,31 @@ def find_doses(
     """Compute the response to an edit whose doses have these columns, over the items that have all of them."""
     doses = tuple(columns)
     changes = scores.change[:, list(columns.values())]
-    whole = ~np.isnan(changes).any(axis=1)
+    complete = ~np.isnan(changes).any(axis=1)
     steps = np.diff(np.concatenate([np.zeros((len(changes), 1)), changes], axis=1), axis=1)
+    # Least squares: slope = Σ (dose − mean dose) · change / Σ (dose − mean dose)²; the change at dose 0 is 0.
     centered = np.array([0.0, *doses]) - np.mean([0.0, *doses])
-    slopes = np.where(whole, np.nan_to_num(changes) @ centered[1:] / (centered**2).sum(), np.nan)
-    falls = np.where(whole, (steps < 0).all(axis=1), np.nan)
+    slopes = np.where(complete, np.nan_to_num(changes) @ centered[1:] / (centered**2).sum(), np.nan)
+    falls = np.where(complete, (steps < 0).all(axis=1), np.nan)
     clusters = int(scores.cluster.max()) + 1
-    table = np.stack([np.nan_to_num(slopes), np.nan_to_num(falls), whole.astype(np.float64)], axis=1)
-    sums = cluster_sums(table, scores.cluster, clusters)
+    table = np.stack([np.nan_to_num(slopes), np.nan_to_num(falls), complete.astype(np.float64)], axis=1)
+    sums = sum_clusters(table, scores.cluster, clusters)
 
     def statistic(weights: Floats) -> dict[str, Floats]:
         slope, falling, number = sums.T @ weights
-        return {"slope": _ratio(slope, number), "falling": _ratio(falling, number)}
+        return {"slope": _divide(slope, number), "falling": _divide(falling, number)}
 
     numbers = estimate(statistic, clusters, resampling)
-    means = np.concatenate([[0.0], changes[whole].mean(axis=0)]) if whole.any() else np.array([np.nan, np.nan])
-    images = len(np.unique(scores.cluster[whole]))
+    means = np.concatenate([[0.0], changes[complete].mean(axis=0)]) if complete.any() else np.array([np.nan, np.nan])
+    images = len(np.unique(scores.cluster[complete]))
     return DoseResponse(
         edit,
         doses,
-        int(whole.sum()),
+        int(complete.sum()),
         tuple(effects[column].size for column in columns.values()),
         numbers["slope"],
         bool((np.diff(means) < 0).all()),
-        _from_the_end(numbers["falling"], images, resampling.level),
+        _fix_extreme_interval(numbers["falling"], images, resampling.level),
     )
 
 
@@ -250,22 +255,23 @@ def find_rates(
     ``injected``.
     """
     clusters = int(scores.cluster.max()) + 1
-    made = (~np.isnan(scores.change)).astype(np.float64)
-    sums = [cluster_sums(np.nan_to_num(part), scores.cluster, clusters) for part in (scores.change, made)]
+    scored = (~np.isnan(scores.change)).astype(np.float64)
+    sums = [sum_clusters(np.nan_to_num(part), scores.cluster, clusters) for part in (scores.change, scored)]
     asked = [
-        column for column, (_, group) in enumerate(edits) if group in ("harmless", "gaming") and made[:, column].any()
+        column for column, (_, group) in enumerate(edits) if group in ("harmless", "gaming") and scored[:, column].any()
     ]
 
     def statistic(weights: Floats) -> dict[str, Floats]:
-        means = np.abs(_ratio(*(part.T @ weights for part in sums)))
+        means = np.abs(_divide(*(part.T @ weights for part in sums)))
         with np.errstate(divide="ignore", invalid="ignore"):
+            # Resample edit over injected object, which is finite if the edit changes nothing; it is inverted below.
             return {str(column): means[column] / means[injected] for column in asked}
 
     costs = estimate(statistic, clusters, resampling) if asked else {}
-    return [ExchangeRate(*edits[column], _reciprocal(costs[str(column)])) for column in asked]
+    return [ExchangeRate(*edits[column], _invert(costs[str(column)])) for column in asked]
 
 
-def _reciprocal(cost: Estimate) -> Estimate:
+def _invert(cost: Estimate) -> Estimate:
     """Return one over an estimate, with its interval reversed; one over 0 is infinite."""
     ends = [math.inf if end <= 0 else 1 / end for end in (cost.value, cost.high, cost.low)]
     if math.isnan(cost.low):

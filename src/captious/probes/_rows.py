@@ -11,7 +11,7 @@ from captious.io.images import find_images
 from captious.io.rows import Row
 
 
-def text_of(row: Row, columns: Sequence[str]) -> str | None:
+def get_text(row: Row, columns: Sequence[str]) -> str | None:
     """Return the text in the first of some columns that the row has."""
     for column in columns:
         value = row.fields.get(column)
@@ -22,7 +22,7 @@ def text_of(row: Row, columns: Sequence[str]) -> str | None:
     return None
 
 
-def texts_of(row: Row, columns: Sequence[str]) -> list[str] | None:
+def get_texts(row: Row, columns: Sequence[str]) -> list[str] | None:
     """Return the list of texts in the first of some columns that the row has; a single text is a list of one."""
     for column in columns:
         value: Any = row.fields.get(column)
@@ -35,7 +35,7 @@ def texts_of(row: Row, columns: Sequence[str]) -> list[str] | None:
     return None
 
 
-def image_paths(images: Sequence[str], folder: str | Path | None) -> dict[str, str]:
+def find_image_paths(images: Sequence[str], folder: str | Path | None) -> dict[str, str]:
     """Find the path of each image: in the folder, by file name or id; without a folder, its name is the path."""
     distinct = list(dict.fromkeys(images))
     if folder is None:

@@ -29,21 +29,21 @@ from captious.probes._effects import (
     Effect,
     ExchangeRate,
     Scores,
-    answered,
     find_doses,
     find_effects,
     find_rates,
+    score_sides,
 )
-from captious.probes._stress_card import Offender, card_sections
+from captious.probes._stress_card import Offender, build_sections
 from captious.probes._stress_test import ITEMS, StressPart, StressTest, plan_stress
 from captious.probes.probe import Probe
 from captious.render import Document
 from captious.runs.report import disambiguate_labels
-from captious.stats.bootstrap import too_narrow
-from captious.stats.shares import clusters_of
+from captious.stats.bootstrap import warn_few_units
+from captious.stats.shares import number_clusters
 
 INJECTED = "inject(1)"
-# Items that are shown of an edit that a metric does not answer as it should.
+# Items shown per failed edit.
 OFFENDERS = 5
 ABOUT = (
     "Captions are changed on purpose, and every metric scores them before and after. Sides: the share of captions "
@@ -114,20 +114,19 @@ class Stress(Probe):
         raise InputError(f"no card of {metric!r}, expected one of {', '.join(row.metric for row in self.rows)}")
 
     def document(self) -> Document:
-        """Build a line for each metric, a chart for each group of edits, dose curves, tables, and the worst offenders.
-        """
+        """Build a line per metric, a chart per group of edits, dose curves, tables, and the worst offenders."""
         main = self.test.parts[0]
         images = len(set(main.images))
         notes = [
             f"{len(main.drawn):,} of {len(main.corpus):,} captions of {images:,} images; seed {self.test.seed}",
             "idf and other statistics of the corpus are those of the original captions",
-            *too_narrow(images, self.resampling, self.unit),
+            *warn_few_units(images, self.resampling, self.unit),
             *self.notes,
         ]
         return self.build(
             "Stress card",
             ABOUT,
-            card_sections(self.test, self.rows, self.resampling.level),
+            build_sections(self.test, self.rows, self.resampling.level),
             f"stress(items={len(main.drawn)},seed={self.test.seed})",
             [row.signature for row in self.rows],
             notes,
@@ -177,15 +176,15 @@ def run_stress(
     for metric in metrics:
         if progress:
             progress(metric.label)
-        rows.append(_stress_metric(test, metric, labels[str(metric)], resampling, notes))
+        rows.append(_score_metric(test, metric, labels[str(metric)], resampling, notes))
     return Stress(test.name, resampling, test, rows, tuple(dict.fromkeys(notes)))
 
 
-def _stress_metric(
+def _score_metric(
     test: StressTest, metric: Metric, label: str, resampling: Resampling, notes: list[str]
 ) -> MetricStress:
     """Score every part of a test with one metric; a file of pairs that it cannot score is left out with a note."""
-    whole: MetricStress | None = None
+    result: MetricStress | None = None
     for part in test.parts:
         try:
             state = metric.prepared(part.corpus)
@@ -193,7 +192,7 @@ def _stress_metric(
             measurement = metric.measure(part.texts, state)
             metric.refuse_empty(measurement, part.corpus.name)
         except InputError as error:
-            if whole is None:
+            if result is None:
                 raise
             notes.append(f"{label}: left out: {error}")
             continue
@@ -201,17 +200,17 @@ def _stress_metric(
         if lost := sum(np.isnan(measurement.values)):
             notes.append(f"{label}: {lost:,} of {len(part.texts):,} texts have no score and are left out")
         signature = str(Signature.of(metric, part.drawn, state, 0, {}))
-        one = _stress_part(part, measurement, label, signature, resampling)
-        whole = one if whole is None else _joined(whole, one)
-    assert whole is not None
-    return whole
+        one = _score_part(part, measurement, label, signature, resampling)
+        result = one if result is None else _join_parts(result, one)
+    assert result is not None
+    return result
 
 
-def _joined(one: MetricStress, two: MetricStress) -> MetricStress:
+def _join_parts(one: MetricStress, two: MetricStress) -> MetricStress:
     return replace(one, effects=one.effects + two.effects, offenders=one.offenders + two.offenders)
 
 
-def _stress_part(
+def _score_part(
     part: StressPart, measurement: Measurement, label: str, signature: str, resampling: Resampling
 ) -> MetricStress:
     """Compute the numbers of one metric on one part."""
@@ -221,7 +220,7 @@ def _stress_part(
     edited = np.full((items, len(part.edits)), np.nan)
     for one, value in zip(part.edited, values[items:].tolist(), strict=True):
         edited[one.item, one.column] = value
-    scores = Scores.of(values[:items], edited, clusters_of(part.images))
+    scores = Scores.of(values[:items], edited, number_clusters(part.images))
     effects = find_effects(scores, part.edits, resampling)
     columns = {form: column for column, (form, _) in enumerate(part.edits)}
     doses = [
@@ -231,11 +230,11 @@ def _stress_part(
     ]
     rates = find_rates(scores, part.edits, columns[INJECTED], resampling) if INJECTED in columns else []
     sign = 1 if metric.higher_is_better else -1
-    offenders = [one for effect in effects for one in _offenders(part, scores, columns[effect.edit], effect, sign)]
+    offenders = [one for effect in effects for one in _find_offenders(part, scores, columns[effect.edit], effect, sign)]
     return MetricStress(str(metric), label, signature, tuple(effects), tuple(doses), tuple(rates), tuple(offenders))
 
 
-def _offenders(part: StressPart, scores: Scores, column: int, effect: Effect, sign: int) -> list[Offender]:
+def _find_offenders(part: StressPart, scores: Scores, column: int, effect: Effect, sign: int) -> list[Offender]:
     """Find the items that a failing metric answers worst; none if it does not fail."""
     if effect.verdict != "fails":
         return []
@@ -245,7 +244,7 @@ def _offenders(part: StressPart, scores: Scores, column: int, effect: Effect, si
     tried = {one.item: one for one in part.edited if one.column == column}
     order = [index for index in np.argsort(-wrong, kind="stable").tolist()[:OFFENDERS] if np.isfinite(wrong[index])]
     if effect.group in ("harm", "damage", "pairs"):
-        order = [index for index in order if answered(change, effect.group)[index] < 1]
+        order = [index for index in order if score_sides(change, effect.group)[index] < 1]
     return [
         Offender(
             effect.edit,

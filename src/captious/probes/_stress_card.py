@@ -43,47 +43,51 @@ class Offender:
     after: float
 
 
-def card_sections(test: StressTest, rows: Sequence[MetricStress], level: float) -> list[Section]:
+def build_sections(test: StressTest, rows: Sequence[MetricStress], level: float) -> list[Section]:
     """Build all sections of the card, in reading order."""
     groups = [group for group in GROUPS if any(effect.group == group for row in rows for effect in row.effects)]
-    sections: list[Section] = [_summary(rows, groups)]
-    sections += [_chart(rows, group) for group in groups]
-    sections += _dose_charts(rows)
-    sections += _paper_tables(rows, groups)
-    sections += _dose_tables(rows, level)
-    sections += _rate_tables(rows, level)
+    sections: list[Section] = [_build_summary(rows, groups)]
+    sections += [_draw_group(rows, group) for group in groups]
+    sections += _draw_doses(rows)
+    sections += _build_paper_tables(rows, groups)
+    sections += _build_dose_tables(rows, level)
+    sections += _build_rate_tables(rows, level)
     sections += [
-        Folded(f"Worst offenders of {row.label}", [_offender_table(row, number)])
+        Folded(f"Worst offenders of {row.label}", [_build_offender_table(row, number)])
         for number, row in enumerate(rows, 1)
         if row.offenders
     ]
-    return [*sections, Folded("All numbers", [_all_effects(rows, level)]), Folded("The edits", [_edit_table(test)])]
+    return [
+        *sections,
+        Folded("All numbers", [_build_effect_table(rows, level)]),
+        Folded("The edits", [_build_edit_table(test)]),
+    ]
 
 
-def _summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
+def _build_summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
     """Build a table with one line per metric: the numbers of edits that hold, fail and are undecided."""
     lines: list[list[Value]] = []
     for row in rows:
         counts = {group: Counter(one.verdict for one in row.effects if one.group == group) for group in groups}
-        lines.append([row.label, *(_counted(counts[group]) for group in groups)])
+        lines.append([row.label, *(_format_counts(counts[group]) for group in groups)])
     return Table(
         "summary", "Edits that hold, fail and are undecided", ["metric", *groups], lines, "There is no overall score."
     )
 
 
-def _counted(counts: Counter[Verdict]) -> str:
+def _format_counts(counts: Counter[Verdict]) -> str:
     order: tuple[Verdict, ...] = ("holds", "fails", "undecided")
     plural = {"holds": "hold", "fails": "fail"}
     shown = {verdict: verdict if counts[verdict] == 1 else plural.get(verdict, verdict) for verdict in order}
     return ", ".join(f"{counts[verdict]} {shown[verdict]}" for verdict in order if counts[verdict]) or "—"
 
 
-def _effects(rows: Sequence[MetricStress], group: Group) -> list[str]:
+def _list_edits(rows: Sequence[MetricStress], group: Group) -> list[str]:
     """List the edits of a group, in the order in which they were tried."""
     return list(dict.fromkeys(one.edit for row in rows for one in row.effects if one.group == group))
 
 
-def _chart(rows: Sequence[MetricStress], group: Group) -> Chart:
+def _draw_group(rows: Sequence[MetricStress], group: Group) -> Chart:
     """Draw one row per edit, with a dot and an interval for each metric; rings for undecided verdicts."""
     harmless = group == "harmless"
     series = []
@@ -112,11 +116,11 @@ def _chart(rows: Sequence[MetricStress], group: Group) -> Chart:
         reference_name="no change" if harmless else "chance",
         bounds=(-MARGIN, MARGIN) if harmless else (),
         decimals=2 if harmless else 1,
-        bands=tuple(range(len(_effects(rows, group)))),
+        bands=tuple(range(len(_list_edits(rows, group)))),
     )
 
 
-def _dose_charts(rows: Sequence[MetricStress]) -> list[Section]:
+def _draw_doses(rows: Sequence[MetricStress]) -> list[Section]:
     """Draw the size at each dose, with a line for each metric."""
     charts: list[Section] = []
     for name in dict.fromkeys(one.edit for row in rows for one in row.doses):
@@ -134,35 +138,35 @@ def _dose_charts(rows: Sequence[MetricStress]) -> list[Section]:
     return charts
 
 
-def _paper_tables(rows: Sequence[MetricStress], groups: Sequence[Group]) -> list[Section]:
+def _build_paper_tables(rows: Sequence[MetricStress], groups: Sequence[Group]) -> list[Section]:
     """Build two tables with metrics side by side: sides in percent, and sizes of harmless edits."""
     tables: list[Section] = []
     sided = [group for group in groups if group != "harmless"]
     if sided:
-        tables.append(_side_by_side("sides", "Sides, percent", rows, sided, 100, 1))
+        tables.append(_build_paper_table("sides", "Sides, percent", rows, sided, 100, 1))
     if "harmless" in groups:
         title = f"Sizes of harmless edits, which must be within ±{MARGIN}"
-        tables.append(_side_by_side("sizes", title, rows, ["harmless"], 1, 2))
+        tables.append(_build_paper_table("sizes", title, rows, ["harmless"], 1, 2))
     return tables
 
 
-def _side_by_side(
+def _build_paper_table(
     key: str, title: str, rows: Sequence[MetricStress], groups: Sequence[Group], scale: float, decimals: int
 ) -> Table:
     lines: list[list[Value]] = []
     breaks = []
     for group in groups:
         breaks.append(len(lines))
-        for edit in _effects(rows, group):
-            found = [next((one for one in row.effects if one.edit == edit), None) for row in rows]
-            cells = [None if one is None or not one.n else Cell.of(one.decisive, MARKS[one.verdict]) for one in found]
-            lines.append([edit, group, max((one.n for one in found if one is not None), default=0), *cells])
+        for edit in _list_edits(rows, group):
+            effects = [next((one for one in row.effects if one.edit == edit), None) for row in rows]
+            cells = [None if one is None or not one.n else Cell.of(one.decisive, MARKS[one.verdict]) for one in effects]
+            lines.append([edit, group, max((one.n for one in effects if one is not None), default=0), *cells])
     columns: list[Column | str] = ["edit", "group", Column("n")]
     columns += [Column(row.label, decimals=decimals, scale=scale, spread="half") for row in rows]
     return Table(key, title, columns, lines, MARK_NOTE, breaks=breaks[1:])
 
 
-def _dose_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
+def _build_dose_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
     lines: list[list[Value]] = [
         [row.label, one.edit, one.n, Cell.of(one.slope), "yes" if one.monotone else "no", Cell.of(one.falling)]
         for row in rows
@@ -174,13 +178,13 @@ def _dose_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
     return [Table("doses", "Dose and response", columns, lines, note)] if lines else []
 
 
-def _rate_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
+def _build_rate_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
     """Build a table of how many edits outweigh one injected object, metrics side by side."""
     edits = {one.edit: one.group for row in rows for one in row.rates}
     lines: list[list[Value]] = []
     for edit, group in edits.items():
-        found = [next((one.rate for one in row.rates if one.edit == edit), None) for row in rows]
-        lines.append([edit, group, *(None if rate is None else Cell.of(rate) for rate in found)])
+        rates = [next((one.rate for one in row.rates if one.edit == edit), None) for row in rows]
+        lines.append([edit, group, *(None if rate is None else Cell.of(rate) for rate in rates)])
     columns: list[Column | str] = ["edit", "group"]
     columns += [Column(row.label, decimals=2, level=level) for row in rows]
     note = (
@@ -192,7 +196,7 @@ def _rate_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
     )
 
 
-def _offender_table(row: MetricStress, number: int) -> Table:
+def _build_offender_table(row: MetricStress, number: int) -> Table:
     lines: list[list[Value]] = []
     for one in row.offenders:
         before, after = mark(one.caption, one.edited, one.done)
@@ -209,7 +213,7 @@ def _offender_table(row: MetricStress, number: int) -> Table:
     return Table(f"offenders_{number}", f"Edits that {row.label} fails", columns, lines, detail=True)
 
 
-def _all_effects(rows: Sequence[MetricStress], level: float) -> Table:
+def _build_effect_table(rows: Sequence[MetricStress], level: float) -> Table:
     """Build a table of all numbers, with a row per metric and edit, for other programs."""
     lines: list[list[Value]] = [
         [
@@ -224,7 +228,7 @@ def _all_effects(rows: Sequence[MetricStress], level: float) -> Table:
     return Table("effects", "Effects", [*columns, Column("verdict", "text")], lines, detail=True)
 
 
-def _edit_table(test: StressTest) -> Table:
+def _build_edit_table(test: StressTest) -> Table:
     lines: list[list[Value]] = []
     for part in test.parts:
         made = Counter(one.column for one in part.edited)

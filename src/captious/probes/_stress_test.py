@@ -22,9 +22,9 @@ from captious.io.formats import get_name, read_rows
 from captious.io.images import get_image_name
 from captious.io.rows import Row
 from captious.options import SEED
-from captious.probes._rows import image_paths, text_of, texts_of
+from captious.probes._rows import find_image_paths, get_text, get_texts
 
-# Items that are drawn where there are more.
+# Default number of items drawn.
 ITEMS = 200
 RIGHT_COLUMNS = ("right", "positive", "baseline", "human_corrected_hall_caption")
 WRONG_COLUMNS = ("wrong", "negative", "negative_caption", "foil", "hall_caption")
@@ -111,12 +111,12 @@ def plan_stress(
     edited = edit_captions(single, wanted, seed=seed, vocabulary=vocabulary, chosen=chosen)
     forms = [(form, edit.group) for edit in wanted for form, _ in edit.forms]
     columns = {form: column for column, (form, _) in enumerate(forms)}
-    place = {index: row for row, index in enumerate(chosen)}
+    row_of = {index: row for row, index in enumerate(chosen)}
     main = StressPart(
         single,
         single.take(chosen),
         tuple(forms),
-        tuple(EditedText(place[row.item], columns[row.form], row.edited.text, row.edited.done) for row in edited.rows),
+        tuple(EditedText(row_of[row.item], columns[row.form], row.edited.text, row.edited.done) for row in edited.rows),
         edited.left_out,
         {form: f"{edit.about} (needs {edit.needs})" for edit in wanted for form, _ in edit.forms},
         tuple(edited.surroundings.images[index] for index in chosen),
@@ -145,13 +145,13 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
     ``negative`` or ``foil``. Where another column is the right caption, ``caption`` is a reference.
     """
     name = get_name(source)
-    rows = [(row, *_pair(row)) for row in read_rows(source)]
+    rows = [(row, *_get_pair(row)) for row in read_rows(source)]
     kept = [one for one in rows if one[1].strip() and one[2].strip() and one[1] != one[2]]
     if not kept:
         raise InputError(f"{name}: contains no pair of a right and a wrong caption that differ")
-    shown = [_image(row) for row, *_ in kept]
+    shown = [_get_image(row) for row, *_ in kept]
     keys = [str(number) for number in range(len(kept))]
-    columns = _image_column(shown, images)
+    columns = _build_image_column(shown, images)
     corpus = CaptionSet.of(
         {key: right for key, (_, right, _, _) in zip(keys, kept, strict=True)},
         {key: references for key, (_, _, _, references) in zip(keys, kept, strict=True)},
@@ -169,31 +169,31 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
     return StressPart(corpus, corpus.take(chosen), ((form, "pairs"),), edited, left_out, about, own)
 
 
-def _image_column(shown: Sequence[str], images: str | Path | None) -> dict[str, Sequence[Any]]:
+def _build_image_column(shown: Sequence[str], images: str | Path | None) -> dict[str, Sequence[Any]]:
     """Return the paths of a pair file's images, if the folder has them; metrics without images need none."""
     if images is None:
         return {}
     try:
-        paths = image_paths(shown, images)
+        paths = find_image_paths(shown, images)
     except InputError:
         return {}
     return {"image": [paths[image] for image in shown]}
 
 
-def _image(row: Row) -> str:
+def _get_image(row: Row) -> str:
     try:
         return get_image_name(row)
     except InputError:
         return row.where
 
 
-def _pair(row: Row) -> tuple[str, str, tuple[str, ...]]:
+def _get_pair(row: Row) -> tuple[str, str, tuple[str, ...]]:
     """Return the right caption of a row, the wrong one, and the references."""
-    right, caption = text_of(row, RIGHT_COLUMNS), text_of(row, CAPTION_COLUMNS)
-    wrong, references = text_of(row, WRONG_COLUMNS), texts_of(row, REFERENCE_COLUMNS)
+    right, caption = get_text(row, RIGHT_COLUMNS), get_text(row, CAPTION_COLUMNS)
+    wrong, references = get_text(row, WRONG_COLUMNS), get_texts(row, REFERENCE_COLUMNS)
     if wrong is None or (right is None and caption is None):
-        found = ", ".join(map(str, row.fields))
-        raise InputError(f"{row.where}: found columns {found}, expected a right caption and a wrong one")
+        columns = ", ".join(map(str, row.fields))
+        raise InputError(f"{row.where}: found columns {columns}, expected a right caption and a wrong one")
     if right is None:
         return str(caption), wrong, tuple(references or ())
     return right, wrong, tuple(references or ([caption] if caption else []))

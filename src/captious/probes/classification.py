@@ -15,16 +15,16 @@ from captious.io.formats import get_name, read_rows
 from captious.io.images import get_image_name
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.options import Resampling
-from captious.probes._rows import image_paths
-from captious.probes.probe import Probe, encoder_name, encoder_signatures, forest
+from captious.probes._rows import find_image_paths
+from captious.probes.probe import Probe, draw_forest, get_encoder_name, list_encoder_signatures
 from captious.probes.vectors import load_encoders
 from captious.render import Cell, Column, Document, Table
 from captious.stats.bootstrap import Estimate
-from captious.stats.shares import clusters_of, shares
+from captious.stats.shares import compute_shares, number_clusters
 
 TEMPLATES = ("a photo of a {}.",)
 DEPTHS = (1, 5)
-# Most frequent mistakes of an encoder that are listed.
+# Number of most frequent mistakes listed per encoder.
 MISTAKES = 5
 LABEL_COLUMNS = ("label", "class", "category")
 
@@ -72,14 +72,14 @@ class Classification(Probe):
                 "classification",
                 "Accuracy in percent",
                 ("encoder", Column("images"), *(self.percent(f"accuracy at {depth}") for depth in depths)),
-                [(encoder_name(row.encoder), row.images, *map(Cell.of, row.accuracy)) for row in self.rows],
+                [(get_encoder_name(row.encoder), row.images, *map(Cell.of, row.accuracy)) for row in self.rows],
             )
         ]
-        mistakes = [(encoder_name(row.encoder), *mistake) for row in self.rows for mistake in row.confused]
+        mistakes = [(get_encoder_name(row.encoder), *mistake) for row in self.rows for mistake in row.confused]
         if mistakes:
             columns = ("encoder", "is", "taken for", Column("images"))
             sections.append(Table("mistakes", "Most frequent mistakes", columns, mistakes))
-        points = {"all": [(encoder_name(row.encoder), row.accuracy[0]) for row in self.rows]}
+        points = {"all": [(get_encoder_name(row.encoder), row.accuracy[0]) for row in self.rows]}
         note = "Accuracy at 1 with its interval over images."
         chance = 1 / self.classes
         number = len(self.templates)
@@ -87,9 +87,9 @@ class Classification(Probe):
             "Zero-shot classification",
             f"The nearest of {self.classes:,} class names in {number} template{'s' * (number != 1)}, in percent; "
             f"chance is {100 * chance:.1f}.",
-            (*sections, forest("Accuracy at 1", points, note, chance)),
+            (*sections, draw_forest("Accuracy at 1", points, note, chance)),
             f"classification(classes={self.classes},templates={number})",
-            encoder_signatures(row.encoder for row in self.rows),
+            list_encoder_signatures(row.encoder for row in self.rows),
             [f"{row.encoder}: {row.faults:,} images cannot be used" for row in self.rows if row.faults],
             templates=self.templates,
             classification=self.rows,
@@ -105,7 +105,7 @@ def probe_classification(
     progress: Callable[[str], None] | None = None,
 ) -> Classification:
     """Compute the accuracy at 1 and 5 of the nearest class name for each encoder, with intervals over images."""
-    rows = [classify(labeled, encoder, resampling, templates) for encoder in load_encoders(encoders, progress)]
+    rows = [measure_accuracy(labeled, encoder, resampling, templates) for encoder in load_encoders(encoders, progress)]
     return Classification(labeled.name, resampling, rows, len(labeled.classes), tuple(templates))
 
 
@@ -123,12 +123,12 @@ def read_labeled(
         labels.append(str(label))
     if not labels:
         raise InputError(f"{get_name(source)}: contains no labels")
-    listed = _lines(classes, "class names") if classes is not None else sorted(set(labels))
+    listed = _read_lines(classes, "class names") if classes is not None else sorted(set(labels))
     if unknown := sorted(set(labels) - set(listed)):
         raise InputError(f"{get_name(source)}: {len(unknown)} labels are not in {classes}, such as {unknown[0]!r}")
     if len(listed) < 2:
         raise InputError(f"{get_name(source)}: one class only ({listed[0]}), expected at least two")
-    paths = image_paths(names, images)
+    paths = find_image_paths(names, images)
     return LabeledImages(
         get_name(source), tuple(names), tuple(paths[image] for image in names), tuple(labels), tuple(listed)
     )
@@ -136,14 +136,14 @@ def read_labeled(
 
 def read_templates(path: str | Path) -> list[str]:
     """Read templates from a file, one per line, each with ``{}`` in place of the name."""
-    templates = _lines(path, "templates")
+    templates = _read_lines(path, "templates")
     for template in templates:
         if "{}" not in template:
             raise InputError(f"{path}: the template {template!r} has no {{}} for the class name")
     return templates
 
 
-def _lines(path: str | Path, what: str) -> list[str]:
+def _read_lines(path: str | Path, what: str) -> list[str]:
     """Read the distinct nonempty lines of a file."""
     try:
         text = read_regular(path).decode("utf-8-sig")
@@ -155,7 +155,7 @@ def _lines(path: str | Path, what: str) -> list[str]:
     return lines
 
 
-def class_vectors(encoder: Encoder, classes: Sequence[str], templates: Sequence[str] = TEMPLATES) -> Features:
+def encode_classes(encoder: Encoder, classes: Sequence[str], templates: Sequence[str] = TEMPLATES) -> Features:
     """Compute the mean direction of each class's name in all templates."""
     from captious.models.features import text_features
 
@@ -166,24 +166,25 @@ def class_vectors(encoder: Encoder, classes: Sequence[str], templates: Sequence[
     return unit
 
 
-def classify(
+def measure_accuracy(
     labeled: LabeledImages, encoder: Encoder, resampling: Resampling, templates: Sequence[str] = TEMPLATES
 ) -> Accuracy:
     """Compute the accuracy of one encoder; ties between classes go to the earlier class."""
     from captious.models.features import image_features
 
-    vectors = class_vectors(encoder, labeled.classes, templates)
+    vectors = encode_classes(encoder, labeled.classes, templates)
     images = image_features(encoder, labeled.paths)
     usable = np.flatnonzero(images.index >= 0)
     if not len(usable):
         raise InputError(f"{labeled.name}: no image can be used: {next(iter(images.faults.values()))}")
     numbers = {name: number for number, name in enumerate(labeled.classes)}
     truth = np.array([numbers[labeled.labels[image]] for image in usable.tolist()])
+    # Images may share a row: rank the classes of each row, then expand by the index.
     order = np.argsort(-(images.rows @ vectors.T), axis=1, kind="stable")[images.index[usable]]
     rank = (order == truth[:, None]).argmax(axis=1)
     depths = [depth for depth in DEPTHS if depth == 1 or depth < len(labeled.classes)]
     hits = np.stack([(rank < depth).astype(np.float64) for depth in depths], axis=1)
-    cluster = clusters_of([labeled.images[image] for image in usable.tolist()])
+    cluster = number_clusters([labeled.images[image] for image in usable.tolist()])
     counts = np.bincount(truth, minlength=len(labeled.classes))
     right = np.bincount(truth, weights=hits[:, 0], minlength=len(labeled.classes)) / np.maximum(counts, 1)
     by_class = dict(zip(labeled.classes, zip(counts.tolist(), right.tolist(), strict=True), strict=True))
@@ -196,7 +197,7 @@ def classify(
     return Accuracy(
         encoder_id(encoder),
         len(usable),
-        tuple(shares(hits, np.ones_like(hits), cluster, resampling).estimates()),
+        tuple(compute_shares(hits, np.ones_like(hits), cluster, resampling).estimates()),
         by_class,
         tuple(confused),
         len(labeled.paths) - len(usable),

@@ -3,7 +3,7 @@
 Captions alone are tested as in ARO, against themselves with their words in another order. There are four perturbations,
 each drawn with a seed: nouns change places with nouns and adjectives with adjectives (``nouns-adjectives``); everything
 else changes places (``others``); words change places within every three (``within-trigrams``); groups of three words
-change places (``trigrams``). A fifth, ``words``, mixes all words. Pair files hold the wrong captions themselves.
+change places (``trigrams``). A fifth, ``words``, mixes all words. Pair files contain the wrong captions.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.options import SEED, Resampling
-from captious.probes._rows import image_paths, text_of, texts_of
-from captious.probes.probe import TIE, Probe, forest, measure_all
+from captious.probes._rows import find_image_paths, get_text, get_texts
+from captious.probes.probe import TIE, Probe, draw_forest, measure_all
 from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
-from captious.stats.shares import clusters_of, shares
+from captious.stats.shares import compute_shares, number_clusters
 
 WRONG_COLUMNS = ("negative", "negative_caption", "negatives", "foil")
 SECOND_COLUMNS = ("caption2", "caption_2", "positive2", "paraphrase")
@@ -130,7 +130,7 @@ class Compositionality(Probe):
             "How often the right caption has a higher score than every wrong one, in percent; a tie is a miss.",
             (
                 self._build_order_table() if ordered else self._build_pair_table(),
-                forest("Accuracy", groups, "Accuracy with its interval over images.", chance),
+                draw_forest("Accuracy", groups, "Accuracy with its interval over images.", chance),
             ),
             f"compositionality({self.contests.settings})",
             [row.signature for row in self.rows],
@@ -174,7 +174,7 @@ def probe_compositionality(
 ) -> Compositionality:
     """Score every contest with every metric; a tie is a miss, intervals are over images."""
     rows = [
-        _verdict(contests, label, measurement, resampling)
+        _measure_accuracy(contests, label, measurement, resampling)
         for label, measurement in measure_all(contests.captions(), metrics, progress)
     ]
     return Compositionality(contests.name, resampling, contests, rows)
@@ -188,9 +188,9 @@ def read_contests(
     plain: list[tuple[str, str]] = []
     for source in sources:
         for row in read_rows(source):
-            contest = _contest(row, Path(get_name(source)).stem)
+            contest = _read_contest(row, Path(get_name(source)).stem)
             if contest is None:
-                captions = texts_of(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
+                captions = get_texts(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
                 if not captions:
                     columns = ", ".join(row.fields)
                     raise InputError(f"{row.where}: no caption: found {columns}, expected caption and negative")
@@ -204,19 +204,19 @@ def read_contests(
     settings = Contests.settings
     if plain:
         settings = f"word order,seed={seed}"
-        contests = _word_orders(plain, perturbations, seed)
+        contests = _perturb_captions(plain, perturbations, seed)
         if lost := len(plain) - len(contests):
             dropped = {"no other order of its words": lost}
     if not contests:
         raise InputError(f"{name}: contains no caption that can be compared")
-    paths = image_paths([contest.image for contest in contests], images)
+    paths = find_image_paths([contest.image for contest in contests], images)
     return Contests(name, tuple(contests), paths, dropped, settings)
 
 
-def _contest(row: Row, stem: str) -> CompositionCase | None:
+def _read_contest(row: Row, stem: str) -> CompositionCase | None:
     """Read the contest of a row; None if the row has no wrong text."""
-    image, wrong = get_image_name(row), texts_of(row, WRONG_COLUMNS)
-    caption, second = text_of(row, (*CAPTION_COLUMNS, "positive")), text_of(row, SECOND_COLUMNS)
+    image, wrong = get_image_name(row), get_texts(row, WRONG_COLUMNS)
+    caption, second = get_text(row, (*CAPTION_COLUMNS, "positive")), get_text(row, SECOND_COLUMNS)
     if wrong is None:
         return None
     if not wrong:
@@ -228,7 +228,9 @@ def _contest(row: Row, stem: str) -> CompositionCase | None:
     return CompositionCase(image, right, tuple((NEGATIVE, text) for text in wrong), category)
 
 
-def _word_orders(plain: Sequence[tuple[str, str]], perturbations: Sequence[str], seed: int) -> list[CompositionCase]:
+def _perturb_captions(
+    plain: Sequence[tuple[str, str]], perturbations: Sequence[str], seed: int
+) -> list[CompositionCase]:
     generator, contests = np.random.default_rng(seed), []
     for (image, _), words in zip(plain, tag_words([text for _, text in plain]), strict=True):
         wrong = perturb(words, generator, perturbations)
@@ -237,11 +239,13 @@ def _word_orders(plain: Sequence[tuple[str, str]], perturbations: Sequence[str],
     return contests
 
 
-def _verdict(contests: Contests, label: str, measurement: Measurement, resampling: Resampling) -> CompositionAccuracy:
+def _measure_accuracy(
+    contests: Contests, label: str, measurement: Measurement, resampling: Resampling
+) -> CompositionAccuracy:
     metric = measurement.metric
     values = measurement.values if metric.higher_is_better else -measurement.values
     kinds = contests.kinds
-    # All wrong texts at once, each kind of them, and the texts alone.
+    # Columns: all wrong texts at once, each kind, and the comparison of texts without the image.
     hits = np.full((len(contests.contests), 1 + len(kinds) + 1), np.nan)
     first = 0
     for number, contest in enumerate(contests.contests):
@@ -255,15 +259,15 @@ def _verdict(contests: Contests, label: str, measurement: Measurement, resamplin
             column = 1 + kinds.index(kind)
             hits[number, column] = np.fmin(hits[number, column], right.min() > value + TIE)
     if isinstance(metric, EncodedMetric):
-        hits[:, -1] = text_only(contests, metric)
+        hits[:, -1] = compare_texts(contests, metric)
     accuracy, texts = {}, {}
-    image = clusters_of([contest.image for contest in contests.contests])
+    image = number_clusters([contest.image for contest in contests.contests])
     category = np.array([contest.category for contest in contests.contests])
     for name in contests.categories:
-        here = category == name
-        scored = ~np.isnan(hits[here])
-        counts = np.where(scored, hits[here], 0.0), scored.astype(np.float64)
-        *images, by_text = shares(*counts, image[here], resampling).estimates()
+        selected = category == name
+        scored = ~np.isnan(hits[selected])
+        counts = np.where(scored, hits[selected], 0.0), scored.astype(np.float64)
+        *images, by_text = compute_shares(*counts, image[selected], resampling).estimates()
         accuracy[name] = dict(zip([ALL, *kinds], images, strict=True))
         if scored[:, -1].any():
             texts[name] = by_text
@@ -271,9 +275,8 @@ def _verdict(contests: Contests, label: str, measurement: Measurement, resamplin
     return CompositionAccuracy(str(metric), label, accuracy, texts, scored_contests, str(measurement.signature))
 
 
-def text_only(contests: Contests, metric: EncodedMetric) -> Floats:
-    """Return 1 if the two right texts are nearer to each other than either is to any wrong one; NaN without a second.
-    """
+def compare_texts(contests: Contests, metric: EncodedMetric) -> Floats:
+    """Return 1 if the two right texts are nearer to each other than to any wrong one; NaN without a second."""
     from captious.models.features import cosines, text_features
 
     encoder, hits = metric.encoder(), np.full(len(contests.contests), np.nan)

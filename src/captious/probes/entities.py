@@ -21,12 +21,12 @@ from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.options import Resampling
 from captious.probes.pictures import GALLERY
-from captious.probes.probe import Probe, forest
+from captious.probes.probe import Probe, draw_forest
 from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value
 from captious.stats.agreement import Alpha, krippendorff
 from captious.stats.bootstrap import Estimate
-from captious.stats.shares import clusters_of, shares
+from captious.stats.shares import compute_shares, number_clusters
 from captious.syntax.objects import NOT_THINGS
 from captious.syntax.tagging import tag_texts
 
@@ -35,10 +35,10 @@ PICTURE = ("painter", "text", "seed", "picture")
 Answers = Sequence[Mapping[str, Any]]
 
 
-def entities(texts: Sequence[str], tagger: str = "captious") -> list[list[str]]:
+def find_entities(texts: Sequence[str], tagger: str = "captious") -> list[list[str]]:
     """Find the nouns of each text, once each, in order.
 
-    >>> entities(["A photo of two dogs on the street and a dog."])
+    >>> find_entities(["A photo of two dogs on the street and a dog."])
     [['dogs', 'street', 'dog']]
     """
     return [
@@ -67,7 +67,7 @@ def tasks(gallery: Path, tagger: str = "captious") -> list[dict[str, Any]]:
             f"{gallery}: has no {GALLERY}, or a damaged one, expected a folder that captious make pictures wrote"
         ) from None
     texts = list(dict.fromkeys(texts))
-    things = dict(zip(texts, entities(texts, tagger), strict=True))
+    things = dict(zip(texts, find_entities(texts, tagger), strict=True))
     rows = [
         {
             "task": one["picture"],
@@ -94,7 +94,7 @@ def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
     answers, first = [], dict[str, str]()
     for source in sources:
         for row in read_rows(source):
-            _check(row)
+            _check_row(row)
             names = {key: str(row.fields.get(key) or get_name(source)) for key in ("painter", "rater")}
             answer = {**row.fields, **names}
             task = json.dumps([answer.get(key) for key in ("rater", *PICTURE)], default=str)
@@ -109,7 +109,7 @@ def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
     return answers
 
 
-def _check(row: Row) -> None:
+def _check_row(row: Row) -> None:
     """Raise InputError unless a row answers exactly the entities that it asks about."""
     seen, asked = row.fields.get("seen"), row.fields.get("entities")
     if not isinstance(seen, Mapping) or not seen:
@@ -160,7 +160,7 @@ class EntityRecall(Probe):
             f"{self.short_name}: entity recall",
             "The share of the things a text names that raters see in its picture, and Krippendorff's alpha (nominal) "
             "over the questions that several raters answered; texts are resampled.",
-            (table, forest("Entity recall", points, "Entity recall by painter, percent.")),
+            (table, draw_forest("Entity recall", points, "Entity recall by painter, percent.")),
             signatures=(f"ci:{self.interval}",),
             data={
                 "recall": {painter: row.recall for painter, row in self.painters.items()},
@@ -178,23 +178,23 @@ def recall(answers: Answers, resampling: Resampling = Resampling(), name: str = 
     own = painter[:, None] == np.array(names)
     hits = own * np.array([[sum(row["seen"].values())] for row in answers], dtype=np.float64)
     trials = own * np.array([[len(row["seen"])] for row in answers], dtype=np.float64)
-    texts = clusters_of([str(row.get("text")) for row in answers])
+    texts = number_clusters([str(row.get("text")) for row in answers])
     rows = {}
-    for column, estimate in enumerate(shares(hits, trials, texts, resampling).estimates()):
-        mine = list(compress(answers, own[:, column]))
-        raters = {str(row.get("rater")) for row in mine}
+    for column, estimate in enumerate(compute_shares(hits, trials, texts, resampling).estimates()):
+        selected = list(compress(answers, own[:, column]))
+        raters = {str(row.get("rater")) for row in selected}
         number = int(trials[:, column].sum())
-        rows[names[column]] = PainterRecall(estimate, number, len(raters), agreement(mine, resampling))
+        rows[names[column]] = PainterRecall(estimate, number, len(raters), measure_agreement(selected, resampling))
     best_first = sorted(rows.items(), key=lambda pair: -pair[1].recall.value)
     return EntityRecall(name, resampling, dict(best_first))
 
 
-def agreement(answers: Answers, resampling: Resampling) -> Alpha | None:
+def measure_agreement(answers: Answers, resampling: Resampling) -> Alpha | None:
     """Compute Krippendorff's alpha (nominal) of yes and no; None if no question has two raters, or all answers are the
     same.
 
     >>> def row(rater, *seen): return {"text": "x", "rater": rater, "seen": dict(zip("abc", seen))}
-    >>> alpha = agreement([row("me", True, True, False), row("you", True, False, False)], Resampling(samples=0))
+    >>> alpha = measure_agreement([row("me", True, True, False), row("you", True, False, False)], Resampling(samples=0))
     >>> round(alpha.estimate.value, 6)  # one of three disagrees; 1 − (1/3) / (18/30)
     0.444444
     """

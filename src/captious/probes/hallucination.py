@@ -25,29 +25,29 @@ from captious.probes.probe import Probe
 from captious.render import Cell, Chart, Column, Document, Section, Series, Table
 from captious.render.document import Value as Shown
 from captious.runs.report import Report
-from captious.runs.report_sections import explorer
+from captious.runs.report_sections import make_explorer
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.resampling import Statistic
-from captious.stats.shares import shares
+from captious.stats.shares import compute_shares
 
 # Values in the order of the tables.
 VALUES: tuple[Value, ...] = ("s", "i", "recall", "f1", "words")
-# Values in the order in which they are scored: the page sorts items by the last.
+# Values in the order of scoring: the page sorts items by the last one.
 SCORED = cast(tuple[Value, ...], Chair.variants["value"])
 CALLED_CHAIR: tuple[Value, ...] = ("s", "i")
-# Words after which captions are cut for the curve against length, as far as captions have so many.
+# Captions are truncated to these numbers of words for the curve over length, up to the longest captions.
 LENGTHS = (16, 32, 64, 96, 128, 192, 256)
-# Sentences that are shown one by one; later ones are together.
+# Sentences shown separately; the last row has all later ones.
 SENTENCES = 6
-# Objects, and pairs of objects, that the tables show; JSON has all.
+# Rows of the tables of objects and of pairs; JSON has all.
 LISTED = 20
 QUARTERS = ("1st", "2nd", "3rd", "4th")
-# The sentence's numbers come from `python -m lab.reproductions chair` on 202,654 captions.
+# Computed by `python -m lab.reproductions chair` on 202,654 captions.
 HUMAN_FLOOR = (
     "Human captions of COCO, each against the instances and the other captions of its image, have CHAIR_S 3.6 and "
     "CHAIR_I 2.6."
 )
-# The share by which captions of one system are longer before a note says so.
+# A note is shown if captions of one system are longer by more than this share.
 LONGER = 0.02
 Progress = Callable[[str], None]
 
@@ -75,7 +75,7 @@ class InventedObjects:
     """The same by the sentence of the caption; the last one has all later sentences."""
     sentence_mentions: Sequence[int]
     lengths: Mapping[int, Mapping[str, Estimate]]
-    """CHAIR_S and CHAIR_I of the first so many words of each caption; 0 stands for whole captions."""
+    """CHAIR_S and CHAIR_I of the first words of each caption, by their number; 0 means whole captions."""
     by_length: Sequence[tuple[float, Estimate, Estimate]]
     """Quarters of the captions from the shortest to the longest: mean words, CHAIR_S, CHAIR_I."""
 
@@ -93,10 +93,13 @@ class Hallucination(Probe):
     def document(self) -> Document:
         """Build the tables and charts of values, objects, pairs, positions, and the curves over length."""
         curves = [self._draw_quarters(), *(self._draw_first_words(value) for value in CALLED_CHAIR)]
-        sections: list[Section] = [self._build_value_table(), *([self._build_difference_table()] if self.differences else [])]
+        sections: list[Section] = [
+            self._build_value_table(),
+            *([self._build_difference_table()] if self.differences else []),
+        ]
         sections += [chart for _, chart in curves]
         sections += [self._build_object_table(), self._build_pair_table(), curves[0][0], self._build_sentence_table()]
-        sections += [*(table for table, _ in curves[1:]), self._build_length_table(), explorer(self.reports)]
+        sections += [*(table for table, _ in curves[1:]), self._build_length_table(), make_explorer(self.reports)]
         reports = self.reports.items()
         return replace(
             self.build(
@@ -170,7 +173,7 @@ class Hallucination(Probe):
         for row in sorted(self.differences, key=lambda row: VALUES.index(values[row.metric])):
             value = values[row.metric]
             factor = 1 if value == "words" else 100
-            better, worse, p = self.discordant(row.baseline, row.system) if value == "s" else (None, None, None)
+            better, worse, p = self.count_discordant(row.baseline, row.system) if value == "s" else (None, None, None)
             cell = Cell(factor * row.difference, factor * row.low, factor * row.high)
             rows.append([LABELS[value], f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, better, worse, p])
         columns = (
@@ -189,15 +192,15 @@ class Hallucination(Probe):
         )
         return Table("differences", "Differences", columns, rows, note)
 
-    def discordant(self, baseline: str, system: str) -> tuple[int, int, float]:
+    def count_discordant(self, baseline: str, system: str) -> tuple[int, int, float]:
         """Count the images on which a system is better than the baseline, and worse, by CHAIR_S; and compute McNemar's
         exact p.
         """
         from scipy.stats import binomtest
 
         named = self._group_by_value()
-        ours, theirs = (named[name]["s"].values for name in (baseline, system))
-        better, worse = int(np.sum(theirs < ours)), int(np.sum(theirs > ours))
+        baseline_values, system_values = (named[name]["s"].values for name in (baseline, system))
+        better, worse = int(np.sum(system_values < baseline_values)), int(np.sum(system_values > baseline_values))
         return better, worse, float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
 
     def _build_object_table(self) -> Table:
@@ -239,7 +242,7 @@ class Hallucination(Probe):
 
     def _draw_quarters(self) -> tuple[Table, Chart]:
         series = {name: one.quarters for name, one in self.systems.items()}
-        return _curves(
+        return _draw_curves(
             "quarters", "Where in the caption", "quarter", QUARTERS, series, self.resampling.level, "wrong mentions, %"
         )
 
@@ -273,7 +276,7 @@ class Hallucination(Probe):
         }
         names = [str(number) if number else "all" for number in ticks]
         title, unit = f"{LABELS[value]} of the first words", f"{LABELS[value]}, %"
-        return _curves(f"lengths_{value}", title, "words", names, series, self.resampling.level, unit)
+        return _draw_curves(f"lengths_{value}", title, "words", names, series, self.resampling.level, unit)
 
     def _build_length_table(self) -> Table:
         """Build a table of captions by their own length."""
@@ -295,7 +298,9 @@ class Hallucination(Probe):
     def _collect_data(self, name: str) -> dict[str, Any]:
         one, measured = self.systems[name], self._group_by_value()[name]
         return {
-            "values": {value: {"value": measured[value].corpus, **_ends(self._get_cells(name)[value])} for value in VALUES},
+            "values": {
+                value: {"value": measured[value].corpus, **_get_ends(self._get_cells(name)[value])} for value in VALUES
+            },
             "objects": {category: count._asdict() for category, count in one.objects.items()},
             "pairs": [{"invented": a, "real": b, "images": images} for (a, b), images in one.pairs.items()],
             "quarters": one.quarters,
@@ -305,11 +310,11 @@ class Hallucination(Probe):
         }
 
 
-def _ends(cell: Cell) -> dict[str, float]:
+def _get_ends(cell: Cell) -> dict[str, float]:
     return {"low": cell.low, "high": cell.high}
 
 
-def _curves(
+def _draw_curves(
     key: str,
     title: str,
     tick: str,
@@ -368,37 +373,37 @@ def probe_hallucination(
     inventions = {}
     for name, report in reports.items():
         step(f"{name}: objects")
-        inventions[name] = inspect(report.captions, chair, resampling)
+        inventions[name] = inspect_captions(report.captions, chair, resampling)
     written = str(chair).replace("value=s,", "").replace("(value=s)", "")
     names = ", ".join(dict.fromkeys(captions.name for captions in systems.values()))
     return Hallucination(names, resampling, written, reports, inventions, differences, test)
 
 
-def inspect(captions: CaptionSet, chair: Chair, resampling: Resampling) -> InventedObjects:
+def inspect_captions(captions: CaptionSet, chair: Chair, resampling: Resampling) -> InventedObjects:
     """Collect the objects that the captions of one system invent."""
     state = chair.prepare(captions)
     _, read, truths = chair.examine(captions, state)
     owners = captions.candidates.owners.tolist()
     known = [(one, truths[owner], owner) for one, owner in zip(read, owners, strict=True) if not truths[owner].reason]
-    quarters, sentences = _by_place(known, len(captions), resampling)
-    numbers = _sentence_mentions(known)
+    quarters, sentences = _measure_positions(known, len(captions), resampling)
+    numbers = _count_by_sentence(known)
     most = max((number for number, mentions in enumerate(numbers, 1) if mentions), default=1)
     return InventedObjects(
-        objects=_object_counts(known),
-        pairs=_pair_counts(known),
+        objects=_count_objects(known),
+        pairs=_count_pairs(known),
         quarters=quarters,
         sentences=sentences[:most],
         sentence_mentions=numbers[:most],
-        lengths=_curve(captions, chair, resampling),
-        by_length=_by_length(known, len(captions), resampling),
+        lengths=_measure_lengths(captions, chair, resampling),
+        by_length=_measure_length_quarters(known, len(captions), resampling),
     )
 
 
-# Captions with the objects of their image, which are known, and the index of their item.
+# Captions of images with known objects: caption, objects of the image, index of the item.
 Known = Sequence[tuple[ReadCaption, ImageObjects, int]]
 
 
-def _object_counts(known: Known) -> dict[str, ObjectCount]:
+def _count_objects(known: Known) -> dict[str, ObjectCount]:
     mentions, wrong, images = Counter[str](), Counter[str](), dict[str, set[int]]()
     for one, truth, owner in known:
         for mention in one.objects.mentions:
@@ -412,7 +417,7 @@ def _object_counts(known: Known) -> dict[str, ObjectCount]:
     }
 
 
-def _pair_counts(known: Known) -> dict[tuple[str, str], int]:
+def _count_pairs(known: Known) -> dict[tuple[str, str], int]:
     pairs: dict[tuple[str, str], set[int]] = {}
     for one, truth, owner in known:
         for category in one.objects.categories - truth.objects:
@@ -423,27 +428,26 @@ def _pair_counts(known: Known) -> dict[tuple[str, str], int]:
     )
 
 
-def _by_place(known: Known, items: int, resampling: Resampling) -> tuple[list[Estimate], list[Estimate]]:
-    """Compute shares of wrong mentions by quarter of the caption's words, and by sentence, with intervals over images.
-    """
+def _measure_positions(known: Known, items: int, resampling: Resampling) -> tuple[list[Estimate], list[Estimate]]:
+    """Compute shares of wrong mentions by quarter of the caption and by sentence, with intervals over images."""
     wrong, number = np.zeros((items, 4 + SENTENCES)), np.zeros((items, 4 + SENTENCES))
     for one, truth, owner in known:
         words = max(len(one.text.split()), 1)
         for mention in one.objects.mentions:
             before = len(one.text[: mention.start].split())
-            places = [min(4 * before // words, 3), 4 + min(mention.sentence, SENTENCES - 1)]
-            number[owner, places] += 1
-            wrong[owner, places] += mention.category not in truth.objects
-    estimates = shares(wrong, number, np.arange(items), resampling).estimates()
+            columns = [min(4 * before // words, 3), 4 + min(mention.sentence, SENTENCES - 1)]
+            number[owner, columns] += 1
+            wrong[owner, columns] += mention.category not in truth.objects
+    estimates = compute_shares(wrong, number, np.arange(items), resampling).estimates()
     return estimates[:4], estimates[4:]
 
 
-def _sentence_mentions(known: Known) -> list[int]:
+def _count_by_sentence(known: Known) -> list[int]:
     numbers = Counter(min(mention.sentence, SENTENCES - 1) for one, _, _ in known for mention in one.objects.mentions)
     return [numbers[sentence] for sentence in range(SENTENCES)]
 
 
-def _curve(captions: CaptionSet, chair: Chair, resampling: Resampling) -> dict[int, dict[str, Estimate]]:
+def _measure_lengths(captions: CaptionSet, chair: Chair, resampling: Resampling) -> dict[int, dict[str, Estimate]]:
     """Compute CHAIR_S and CHAIR_I of the first words; steps longer than nearly all captions are left out."""
     lengths = sorted(len(text.split()) for text in captions.candidates.values)
     longest = lengths[int(0.95 * (len(lengths) - 1))] if lengths else 0
@@ -458,7 +462,9 @@ def _curve(captions: CaptionSet, chair: Chair, resampling: Resampling) -> dict[i
     return curve
 
 
-def _by_length(known: Known, items: int, resampling: Resampling) -> list[tuple[float, Estimate, Estimate]]:
+def _measure_length_quarters(
+    known: Known, items: int, resampling: Resampling
+) -> list[tuple[float, Estimate, Estimate]]:
     """Compute CHAIR by quarters of the captions' own length."""
     words = np.array([len(one.text.split()) for one, _, _ in known])
     quarter = np.empty(len(known), dtype=np.int64)
@@ -468,7 +474,7 @@ def _by_length(known: Known, items: int, resampling: Resampling) -> list[tuple[f
         wrong = sum(mention.category not in truth.objects for mention in one.objects.mentions)
         hits[owner, [own, 4 + own]] += wrong > 0, wrong
         trials[owner, [own, 4 + own]] += 1, len(one.objects.mentions)
-    estimates = shares(hits, trials, np.arange(items), resampling).estimates()
+    estimates = compute_shares(hits, trials, np.arange(items), resampling).estimates()
     return [(_mean(words[quarter == own]), estimates[own], estimates[4 + own]) for own in range(4)]
 
 

@@ -13,14 +13,14 @@ from captious._core.types import Floats, Floats32, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.probes.probe import Probe, encoder_name, encoder_signatures
-from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed, load_encoders
+from captious.probes.probe import Probe, get_encoder_name, list_encoder_signatures
+from captious.probes.vectors import Embedded, Vectors, encode_captions, iterate_cosines, load_encoders
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights
 
-# Worst hubs that are listed, of an encoder and a direction.
+# Worst hubs listed per encoder and direction.
 LISTED = 5
 EDGES = (0, 1, 2, 3, 6, 11, 21, 51, 101, 1 << 62)
 
@@ -64,7 +64,7 @@ class Hubness(Probe):
         worst: list[tuple[str, str, str, int]] = []
         series: dict[str, list[Series]] = defaultdict(list)
         for row in self.rows:
-            name, mean = encoder_name(row.encoder), row.k * row.queries / row.gallery
+            name, mean = get_encoder_name(row.encoder), row.k * row.queries / row.gallery
             rows.append([name, row.direction, Cell.of(row.skewness), row.most, mean, row.never])
             worst += [(name, row.direction, entry, times) for entry, times in row.top]
             series[row.direction].append(Series(name, bins, [100 * share for share in row.spread]))
@@ -81,7 +81,7 @@ class Hubness(Probe):
             "entries, the hubs, are near to almost everything, which spoils retrieval.",
             (*sections, *charts),
             f"hubness(k={k})",
-            encoder_signatures(row.encoder for row in self.rows),
+            list_encoder_signatures(row.encoder for row in self.rows),
             self.notes,
             hubness=self.rows,
         )
@@ -97,18 +97,18 @@ def probe_hubness(
     progress: Callable[[str], None] | None = None,
 ) -> Hubness:
     """Measure the skewness of k-occurrences of each encoder, both ways, with intervals over images."""
-    spaces = [embed(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
-    rows = [row for space in spaces for row in hubs(space, k, resampling)]
+    spaces = [encode_captions(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
+    rows = [row for space in spaces for row in measure_hubs(space, k, resampling)]
     return Hubness(captions.name, resampling, rows, [note for space in spaces for note in space.notes])
 
 
-def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
+def measure_hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
     """Compute k-occurrences both ways; their skewness is 0 if everything is near equally often.
 
     The bootstrap resamples the entries of the gallery by image; the nearest-neighbor lists are not recomputed.
     """
-    to_image = occurrences(space.texts, space.images, k)
-    to_text = occurrences(space.images, space.texts, k)
+    to_image = count_occurrences(space.texts, space.images, k)
+    to_text = count_occurrences(space.images, space.texts, k)
     images = np.arange(len(space.images))
     rows = []
     for direction, queries, counts, names, cluster in (
@@ -123,7 +123,7 @@ def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
                 k,
                 len(queries),
                 len(counts),
-                skewness(counts, cluster, resampling),
+                estimate_skewness(counts, cluster, resampling),
                 int(counts.max()),
                 float((counts == 0).mean()),
                 tuple((names[entry], int(counts[entry])) for entry in worst),
@@ -133,7 +133,7 @@ def hubs(space: Embedded, k: int, resampling: Resampling) -> list[Hubs]:
     return rows
 
 
-def occurrences(queries: Vectors, gallery: Vectors, k: int) -> Ints:
+def count_occurrences(queries: Vectors, gallery: Vectors, k: int) -> Ints:
     """Count N_k of every entry of the gallery."""
     if k >= len(gallery):
         raise InputError(
@@ -141,30 +141,31 @@ def occurrences(queries: Vectors, gallery: Vectors, k: int) -> Ints:
         )
     counts = np.zeros(len(gallery), dtype=np.int64)
     values, indices, current = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int64), -1
-    for start, first, cosines in cosine_blocks(queries, gallery):
+    for start, first, cosines in iterate_cosines(queries, gallery):
         if start != current:
             counts += np.bincount(indices.ravel(), minlength=len(gallery))
             values, indices = np.empty((len(cosines), 0), np.float32), np.empty((len(cosines), 0), np.int64)
             current = start
-        here = _nearest(cosines, k)
-        values = np.concatenate([values, np.take_along_axis(cosines, here, 1)], axis=1)
-        indices = np.concatenate([indices, here + first], axis=1)
-        best = _nearest(values, k)
+        # Keep the k nearest of all blocks so far: candidates of this block join them, and the best k remain.
+        nearest = _find_nearest(cosines, k)
+        values = np.concatenate([values, np.take_along_axis(cosines, nearest, 1)], axis=1)
+        indices = np.concatenate([indices, nearest + first], axis=1)
+        best = _find_nearest(values, k)
         values, indices = np.take_along_axis(values, best, 1), np.take_along_axis(indices, best, 1)
     return counts + np.bincount(indices.ravel(), minlength=len(gallery))
 
 
-def _nearest(cosines: Floats32, k: int) -> Ints:
+def _find_nearest(cosines: Floats32, k: int) -> Ints:
     """Return the columns of the k largest values of every row, or all columns if there are no more."""
     if cosines.shape[1] <= k:
         return np.broadcast_to(np.arange(cosines.shape[1]), cosines.shape)
     return np.argpartition(cosines, cosines.shape[1] - k, axis=1)[:, -k:]
 
 
-def skewness(counts: Ints, cluster: Ints, resampling: Resampling) -> Estimate:
+def estimate_skewness(counts: Ints, cluster: Ints, resampling: Resampling) -> Estimate:
     """Estimate the third standardized moment of the counts.
 
-    >>> round(skewness(np.array([0, 0, 0, 4]), np.arange(4), Resampling(samples=0)).value, 4)  # 6 / 3^1.5
+    >>> round(estimate_skewness(np.array([0, 0, 0, 4]), np.arange(4), Resampling(samples=0)).value, 4)  # 6 / 3^1.5
     1.1547
     """
     powers = np.stack([counts.astype(np.float64) ** power for power in range(4)], axis=1)

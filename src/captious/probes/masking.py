@@ -19,13 +19,13 @@ from captious.metrics.imagine import Imagine
 from captious.models.encoder import Encoder
 from captious.models.painters import Imagined, Painter, imagine
 from captious.options import Resampling
-from captious.probes.pictures import imagine_metric, imagine_signature
-from captious.probes.probe import Probe, forest
+from captious.probes.pictures import format_signature, parse_imagine
+from captious.probes.probe import Probe, draw_forest
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
-from captious.stats.shares import shares
+from captious.stats.shares import compute_shares
 
-# Groups that the table lists, and frequent words of each.
+# Rows of the table, and frequent words per row.
 LISTED, WORDS = 10, 5
 
 
@@ -81,7 +81,7 @@ class Masking(Probe):
             (
                 table,
                 Chart("bars", (frequency,), "Frequency", "How many of all words, percent."),
-                forest("Decrease", decrease, "Relative decrease in similarity, percent."),
+                draw_forest("Decrease", decrease, "Relative decrease in similarity, percent."),
             ),
             notes=notes,
             signatures=(self.settings, f"ci:{self.interval}"),
@@ -101,16 +101,16 @@ def probe_masking(
     texts = list(dict.fromkeys(text for text in captions.candidates.values if text.strip()))
     if not texts:
         raise InputError(f"{captions.name}: every text is empty")
-    metric = imagine_metric(metric)
+    metric = parse_imagine(metric)
     painter, encoder = metric.load_painter(), metric.encoder()
     if progress:
         progress("painting")
-    rows, baseline, unpainted = influences(texts, painter, encoder, metric.seeds, resampling, tagger=tagger)
-    settings = imagine_signature(painter, encoder, metric.seeds)
+    rows, baseline, unpainted = measure_influences(texts, painter, encoder, metric.seeds, resampling, tagger=tagger)
+    settings = format_signature(painter, encoder, metric.seeds)
     return Masking(captions.name, resampling, rows, baseline, unpainted, settings)
 
 
-def influences(
+def measure_influences(
     texts: Sequence[str],
     painter: Painter,
     encoder: Encoder,
@@ -131,9 +131,9 @@ def influences(
     if not masked:
         raise InputError("no word to take out: expected texts of more than one word")
     imagined = imagine(painter, encoder, [*texts, *(one.rest for one in masked)], range(seeds))
-    whole = np.array([one.text for one in masked])
+    source = np.array([one.text for one in masked])
     baseline = cosines_across_seeds(imagined, np.arange(len(texts)), np.arange(len(texts)))
-    before, after = baseline[whole], cosines_across_seeds(imagined, whole, len(texts) + np.arange(len(masked)))
+    before, after = baseline[source], cosines_across_seeds(imagined, source, len(texts) + np.arange(len(masked)))
     painted = ~np.isnan(before) & ~np.isnan(after)
     if not painted.any():
         faults = filter(None, map(imagined.fault, range(len(imagined.index))))
@@ -145,7 +145,7 @@ def influences(
     drop, trials = (np.where(member, column[:, None], 0.0) for column in (before - after, before))
     rows = []
     for (group, counts), estimate in zip(
-        words.items(), shares(drop, trials, whole, resampling).estimates(), strict=True
+        words.items(), compute_shares(drop, trials, source, resampling).estimates(), strict=True
     ):
         common = tuple(word for word, _ in counts.most_common(WORDS))
         rows.append(Influence(group, counts.total(), counts.total() / len(masked), estimate, common))
@@ -158,6 +158,7 @@ def cosines_across_seeds(imagined: Imagined, one: Ints, two: Ints) -> Floats:
     rows = np.concatenate([imagined.rows, np.full((1, imagined.rows.shape[1]), np.nan, np.float32)])
     vectors = rows[imagined.index].astype(np.float64)  # texts × seeds × d; −1 is the row of NaN
     seeds = vectors.shape[1]
+    # All pairs of seeds from the sums of vectors, less the pairs of equal seeds.
     every = np.einsum("ij,ij->i", vectors.sum(axis=1)[one], vectors.sum(axis=1)[two])
     same = np.einsum("isj,isj->i", vectors[one], vectors[two])
     result: Floats = (every - same) / (seeds * (seeds - 1))

@@ -18,7 +18,7 @@ from captious.models.encoder import Encoder, Pixels, encoder_id
 from captious.models.painters import FAULTS, Painter, Prompt, list_pictures
 from captious.render import Document, Entry, Gallery, Line, Picture, Result
 from captious.render.tables import dumps
-from captious.stats.correlation import standing
+from captious.stats.correlation import rank_shares
 
 GALLERY = "gallery.json"
 
@@ -50,7 +50,7 @@ class PaintedText:
 class PictureGallery(Result):
     """A gallery of painted captions.
 
-    Saved, it has the pictures beside its page, and ``gallery.json`` says what they show.
+    Saved, it has the pictures next to its page, and ``gallery.json`` describes them.
     """
 
     name: str
@@ -138,7 +138,7 @@ def paint(
     With ratings, ``human``, the greatest disagreements come first; with only references, the least similar. ``compile``
     compiles the painter first, which pays for many pictures on a GPU.
     """
-    metric = imagine_metric(metric)
+    metric = parse_imagine(metric)
     if progress:
         progress("loading the painter")
     painter = metric.load_painter(compile)
@@ -147,7 +147,7 @@ def paint(
         progress("painting")
     seeds = range(metric.seeds)
     texts = [(captions.candidates[item] or ("",))[0] for item in range(len(captions))]
-    shown = _choose(captions, texts, painter, encoder, tuple(seeds), human, most)
+    shown = _choose_texts(captions, texts, painter, encoder, tuple(seeds), human, most)
     distinct = dict.fromkeys(text for one in shown for text in (one.text, one.reference) if text)
     prompts = [Prompt(text, seed) for text in distinct for seed in seeds]
     painted = zip(*list_pictures(painter, prompts), strict=True)
@@ -157,12 +157,12 @@ def paint(
         painter,
         seeds,
         {(prompt.text, prompt.seed): picture for prompt, picture in zip(prompts, painted, strict=True)},
-        imagine_signature(painter, encoder, metric.seeds),
+        format_signature(painter, encoder, metric.seeds),
         sum(not text.strip() for text in texts),
     )
 
 
-def imagine_metric(metric: str | Imagine) -> Imagine:
+def parse_imagine(metric: str | Imagine) -> Imagine:
     """Parse ImaginE from its written form; raise InputError for any other metric."""
     parsed = parse(metric) if isinstance(metric, str) else metric
     if not isinstance(parsed, Imagine):
@@ -170,13 +170,13 @@ def imagine_metric(metric: str | Imagine) -> Imagine:
     return parsed
 
 
-def imagine_signature(painter: Painter, encoder: Encoder | None, seeds: int) -> str:
+def format_signature(painter: Painter, encoder: Encoder | None, seeds: int) -> str:
     """Format everything that changes a picture or its vector."""
     signature = f"painter:{painter.name}#{painter.fingerprint}|settings:{painter.settings}|seeds:0-{seeds - 1}"
     return signature if encoder is None else f"{signature}|encoder:{encoder_id(encoder)}"
 
 
-def _choose(
+def _choose_texts(
     captions: CaptionSet,
     texts: Sequence[str],
     painter: Painter,
@@ -193,7 +193,9 @@ def _choose(
         return shown[:most]
 
     def compare(candidates: CaptionSet, others: Ragged, kind: str) -> Floats:
-        values: Floats = compare_pictures(candidates, others, painter, encoder, kind, (seeds, seeds)).values.mean(axis=1)
+        values: Floats = compare_pictures(candidates, others, painter, encoder, kind, (seeds, seeds)).values.mean(
+            axis=1
+        )
         return values
 
     single = CaptionSet.of(dict(zip(captions.ids, texts, strict=True)), name=captions.name)
@@ -201,7 +203,7 @@ def _choose(
     ratings = human if human is not None else np.full(len(texts), np.nan)
     both = ~np.isnan(ratings) & ~np.isnan(image)
     gap = np.full(len(texts), np.nan)
-    gap[both] = standing(image[both]) - standing(ratings[both])
+    gap[both] = rank_shares(image[both]) - rank_shares(ratings[both])
     key = -np.abs(gap) if both.any() else image
     order = [item for item in np.argsort(key, kind="stable").tolist() if texts[item].strip()][:most]
     pairs = [(item, reference) for item in order for reference in captions.references[item] if reference.strip()]

@@ -71,7 +71,7 @@ class Probe(Result):
         return Column(name, decimals=2, scale=100, level=self.resampling.level)
 
 
-def forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chance: float | None = None) -> Chart:
+def draw_forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chance: float | None = None) -> Chart:
     """Draw shares with their intervals in percent, a row each; rows of one group have one color."""
     series = [
         Series(
@@ -87,16 +87,16 @@ def forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chanc
     return Chart("intervals", series, title, note, reference=reference, reference_name="chance" if chance else "")
 
 
-def encoder_name(identity: str) -> str:
+def get_encoder_name(identity: str) -> str:
     """Return the name of an encoder without the digest of its content.
 
-    >>> encoder_name("captious-mini#ad1cd87d5ad8")
+    >>> get_encoder_name("captious-mini#ad1cd87d5ad8")
     'captious-mini'
     """
     return identity.partition("#")[0]
 
 
-def encoder_signatures(identities: Iterable[str]) -> tuple[str, ...]:
+def list_encoder_signatures(identities: Iterable[str]) -> tuple[str, ...]:
     """List one signature line per encoder."""
     return tuple(f"encoder:{identity}" for identity in dict.fromkeys(identities))
 

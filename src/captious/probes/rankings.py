@@ -61,8 +61,7 @@ class StyleAgreement(Result):
         return f"<StyleAgreement of {', '.join(row.style for row in self.styles)}>"
 
     def document(self) -> Document:
-        """Build a row per style, as in the paper's Table 4; the sets of a style follow one by one if there are several.
-        """
+        """Build a row per style, as in the paper's Table 4; if a style has several sets, they follow one by one."""
         title = "OnlyStyle against people's rankings"
         several = any(len(row.sets) > 1 for row in self.styles)
         correlations = [Column("Pearson", decimals=3), Column("Spearman", decimals=3)]
@@ -109,14 +108,14 @@ class StyleAgreement(Result):
 def correlate(model: StyleModel, source: Any) -> StyleAgreement:
     """Compute correlations per style of rows: style, caption, rank; rater and set if there are several.
 
-    As in the paper, rank 1 is the worst association, and the ranking of a set that most raters gave stands for people;
+    As in the paper, rank 1 is the worst association, and the human ranking of a set is the one that most raters gave;
     of equally common ones the one given first. Ranks of different sets cannot be compared, so a style has the mean of
     its sets' correlations.
     """
     rankings: dict[tuple[str, str], dict[str, Ranks]] = {}
     for row in read_rows(source):
-        _check(row)
-        style, caption, rank = str(row.fields["style"]), str(row.fields["caption"]), _rank(row)
+        _check_row(row)
+        style, caption, rank = str(row.fields["style"]), str(row.fields["caption"]), _parse_rank(row)
         model.find_style(style, row.where)
         key = (style, "" if row.fields.get("set") is None else str(row.fields["set"]))
         ranks = rankings.setdefault(key, {}).setdefault(str(row.fields.get("rater", "")), {})
@@ -130,11 +129,11 @@ def correlate(model: StyleModel, source: Any) -> StyleAgreement:
         raise InputError(f"{get_name(source)}: contains no rankings")
     sets: dict[str, list[RankedSet]] = {}
     for (style, name), raters in rankings.items():
-        sets.setdefault(style, []).append(_ranked_set(model, get_name(source), style, name, raters))
-    return StyleAgreement(model, tuple(_of_style(style, several) for style, several in sets.items()))
+        sets.setdefault(style, []).append(_correlate_set(model, get_name(source), style, name, raters))
+    return StyleAgreement(model, tuple(_average_sets(style, several) for style, several in sets.items()))
 
 
-def _check(row: Row) -> None:
+def _check_row(row: Row) -> None:
     for column in ("style", "caption", "rank"):
         if column not in row.fields:
             columns = ", ".join(map(str, row.fields)) or "none"
@@ -148,7 +147,7 @@ def _check(row: Row) -> None:
         raise InputError(f"{row.where}: caption is empty, expected words to rank")
 
 
-def _rank(row: Row) -> float:
+def _parse_rank(row: Row) -> float:
     try:
         rank = float(row.fields["rank"])
         if not np.isfinite(rank):
@@ -158,7 +157,7 @@ def _rank(row: Row) -> float:
     return rank
 
 
-def _ranked_set(model: StyleModel, source: str, style: str, name: str, raters: dict[str, Ranks]) -> RankedSet:
+def _correlate_set(model: StyleModel, source: str, style: str, name: str, raters: dict[str, Ranks]) -> RankedSet:
     captions = tuple(dict.fromkeys(caption for ranks in raters.values() for caption in ranks))
     for rater, ranks in raters.items():
         if missing := [caption for caption in captions if caption not in ranks]:
@@ -172,7 +171,7 @@ def _ranked_set(model: StyleModel, source: str, style: str, name: str, raters: d
     return RankedSet(name, captions, ranking, tuple(raters), tuple(scores.tolist()), *correlations)
 
 
-def _of_style(style: str, sets: list[RankedSet]) -> StyleCorrelation:
+def _average_sets(style: str, sets: list[RankedSet]) -> StyleCorrelation:
     raters = {rater for one in sets for rater in one.raters}
     defined = [one for one in sets if not np.isnan(one.pearson)]
     means = (

@@ -11,12 +11,19 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.options import Resampling
-from captious.probes.probe import Labeled, Probe, encoder_name, encoder_signatures, forest
-from captious.probes.vectors import Embedded, Vectors, cosine_blocks, embed, load_encoders, own_cosines
+from captious.probes.probe import Labeled, Probe, draw_forest, get_encoder_name, list_encoder_signatures
+from captious.probes.vectors import (
+    Embedded,
+    Vectors,
+    compute_own_cosines,
+    encode_captions,
+    iterate_cosines,
+    load_encoders,
+)
 from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
-from captious.stats.shares import shares
+from captious.stats.shares import compute_shares
 
 DEPTHS = (1, 5, 10)
 # Cosines that differ by less are a tie: a product of blocks rounds differently from a product of pairs.
@@ -48,7 +55,7 @@ class Retrieval(Probe):
         rows: list[list[Value]] = []
         groups: dict[str, list[Labeled]] = defaultdict(list)
         for row in self.rows:
-            name = encoder_name(row.encoder)
+            name = get_encoder_name(row.encoder)
             rows.append([name, row.direction, *map(Cell.of, row.recall), row.median_rank, row.queries, row.gallery])
             groups[row.direction].append((f"{name} {row.direction}", row.recall[0]))
         recall = [self.percent(f"R@{depth}") for depth in DEPTHS]
@@ -57,9 +64,9 @@ class Retrieval(Probe):
         return self.build(
             "Retrieval",
             "Recall at 1, 5 and 10 in percent: how often the right image, or one of the right captions, is that near.",
-            (table, forest("Recall at 1", groups, "Recall at 1 with its interval over images.")),
+            (table, draw_forest("Recall at 1", groups, "Recall at 1 with its interval over images.")),
             "retrieval|ties:shared",
-            encoder_signatures(row.encoder for row in self.rows),
+            list_encoder_signatures(row.encoder for row in self.rows),
             self.notes,
             recall=self.rows,
         )
@@ -77,18 +84,18 @@ def probe_retrieval(
 
     ``captions`` has one or more candidates per image. ``prefix`` is put before every caption.
     """
-    spaces = [embed(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
-    rows = [row for space in spaces for row in recalls(space, resampling)]
+    spaces = [encode_captions(captions, encoder, prefix) for encoder in load_encoders(encoders, progress)]
+    rows = [row for space in spaces for row in measure_recalls(space, resampling)]
     return Retrieval(captions.name, resampling, rows, [note for space in spaces for note in space.notes])
 
 
-def recalls(space: Embedded, resampling: Resampling) -> list[Recall]:
+def measure_recalls(space: Embedded, resampling: Resampling) -> list[Recall]:
     """Compute the recall both ways, with intervals over images."""
-    to_image, to_text = ranks_both_ways(space.images, space.texts, space.owner)
+    to_image, to_text = rank_both_ways(space.images, space.texts, space.owner)
     described = np.unique(space.owner)
     return [
-        _recall(space.encoder, "caption → image", to_image, space.owner, len(space.images), resampling),
-        _recall(space.encoder, "image → caption", to_text, described, len(space.texts), resampling),
+        _measure_recall(space.encoder, "caption → image", to_image, space.owner, len(space.images), resampling),
+        _measure_recall(space.encoder, "image → caption", to_text, described, len(space.texts), resampling),
     ]
 
 
@@ -113,6 +120,7 @@ class Ranks:
         missed = np.ones(len(room))
         for answer in range(1, int(self.right.max(initial=0)) + 1):
             tied = self.right >= answer
+            # Probability that all right answers miss the remaining places, which tied entries fill in random order.
             missed[tied] *= np.maximum(self.equal[tied] - room[tied] + answer, 0) / (self.equal[tied] + answer)
         probability: Floats = np.where(room > self.equal, 1.0, 1 - missed)
         return np.where(room > 0, probability, 0.0)
@@ -123,24 +131,24 @@ class Ranks:
         return self.nearer + 1 + self.equal / (self.right + 1)
 
 
-def ranks_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
+def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
     """Rank the image of each text, and the nearest text of each image that has one.
 
     ``owner`` is the image of each text. Ties are broken at random: with e others as near as the right one, every order
     among them is equally likely. So an encoder that gives the same vector to everything reaches chance, not 100.
     """
-    own = own_cosines(images, texts, owner).astype(np.float64)
+    own = compute_own_cosines(images, texts, owner).astype(np.float64)
     described, number = np.unique(owner, return_inverse=True)
     best = np.full(len(described), -np.inf)
     np.maximum.at(best, number, own)
     tied = np.bincount(number, weights=own >= best[number] - EQUAL).astype(np.float64)
     return (
-        ranks(texts, images, own, owner, np.arange(len(images)), np.ones(len(own))),
-        ranks(images.take(described), texts, best, np.arange(len(described)), number, tied),
+        count_nearer(texts, images, own, owner, np.arange(len(images)), np.ones(len(own))),
+        count_nearer(images.take(described), texts, best, np.arange(len(described)), number, tied),
     )
 
 
-def ranks(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: Ints, right: Floats) -> Ranks:
+def count_nearer(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: Ints, right: Floats) -> Ranks:
     """Count the entries that are nearer to a query than its right answers.
 
     A gallery entry is a right answer of a query, and not counted, where ``query[q] == answer[g]``.
@@ -148,12 +156,13 @@ def ranks(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: 
     nearer, equal = np.zeros(len(queries)), np.zeros(len(queries))
     order = np.argsort(answer, kind="stable")
     ordered = answer[order]
-    for start, first, cosines in cosine_blocks(queries, gallery):
+    for start, first, cosines in iterate_cosines(queries, gallery):
         rows, columns = cosines.shape
         mine = query[start : start + rows]
         low, high = np.searchsorted(ordered, mine), np.searchsorted(ordered, mine, side="right")
         number = high - low
         row = np.repeat(np.arange(rows), number)
+        # Columns of the right answers of each query, which are one run of `ordered`; -inf excludes them from the count.
         column = order[np.repeat(low - (np.cumsum(number) - number), number) + np.arange(int(number.sum()))] - first
         inside = (column >= 0) & (column < columns)
         cosines[row[inside], column[inside]] = -np.inf
@@ -164,7 +173,9 @@ def ranks(queries: Vectors, gallery: Vectors, own: Floats, query: Ints, answer: 
     return Ranks(nearer, equal, right)
 
 
-def _recall(encoder: str, direction: str, ranks: Ranks, image: Ints, gallery: int, resampling: Resampling) -> Recall:
+def _measure_recall(
+    encoder: str, direction: str, ranks: Ranks, image: Ints, gallery: int, resampling: Resampling
+) -> Recall:
     hits = np.stack([ranks.hits(depth) for depth in DEPTHS], axis=1)
-    estimates = tuple(shares(hits, np.ones_like(hits), image, resampling).estimates())
+    estimates = tuple(compute_shares(hits, np.ones_like(hits), image, resampling).estimates())
     return Recall(encoder, direction, len(hits), gallery, estimates, float(np.median(ranks.expected)))

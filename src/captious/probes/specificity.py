@@ -37,12 +37,12 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.models.encoder import Encoder, count_tokens
 from captious.options import SEED, Resampling
-from captious.probes._rows import image_paths, text_of, texts_of
-from captious.probes.probe import TIE, Probe, forest, measure_all
+from captious.probes._rows import find_image_paths, get_text, get_texts
+from captious.probes.probe import TIE, Probe, draw_forest, measure_all
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
-from captious.stats.shares import clusters_of, shares
+from captious.stats.shares import compute_shares, number_clusters
 
 Counting = Literal["pooled", "macro", "legacy"]
 COUNTINGS: dict[Counting, str] = {
@@ -51,9 +51,9 @@ COUNTINGS: dict[Counting, str] = {
     "legacy": "as the authors' code counts, see docs/guide/specificity.md",
 }
 NEGATIVE_COLUMNS = ("negatives", "neg_captions")
-# The suffix of a metric's name where it was shown other images than the captions'.
+# Suffix of a metric's name in the control with wrong images.
 CONTROL = ", wrong image"
-# Steps that the second chart shows one by one.
+# Maximum number of steps in the second chart.
 STEPS = 12
 
 
@@ -81,8 +81,7 @@ class Details:
     """What moved the texts, for signatures: the grammar that cut them, the seed that drew, the limits they fit."""
 
     def captions(self) -> CaptionSet:
-        """Build a set with every text of every chain as an item: the growing captions of a chain, then its negatives.
-        """
+        """Build a set with every text of every chain as an item: its growing captions, then its negatives."""
         texts = [(text, chain) for chain in self.chains for text in (*chain.captions, *chain.negatives)]
         return CaptionSet.of(
             {str(number): text for number, (text, _) in enumerate(texts)},
@@ -104,7 +103,7 @@ class Details:
     def within(self, encoder: Encoder, prefix: str = "") -> Details:
         """Cut the chains where a text exceeds the limit of the encoder: a detail beyond it cannot change the score."""
         sizes = count_tokens(encoder, [prefix + text for text in self.captions().candidates.values])
-        steps = steps_of(self, sizes.astype(np.float64))
+        steps = split_steps(self, sizes.astype(np.float64))
         long = np.maximum(steps.right, steps.wrong) > encoder.limit
         fitting = np.array([len(chain.negatives) for chain in self.chains])
         np.minimum.at(fitting, steps.chain[long], steps.units[long] - 1)
@@ -171,7 +170,7 @@ class Specificity(Probe):
             "SR_pos": [(f"{row.label} SR_pos", row.positive) for row in self.rows],
             "SR_neg": [(f"{row.label} SR_neg", row.negative) for row in self.rows],
         }
-        chart = forest("Specificity Rates", groups, "Rates with their intervals over images.", 0.5)
+        chart = draw_forest("Specificity Rates", groups, "Rates with their intervals over images.", 0.5)
         images, captions = len({chain.image for chain in self.details.chains}), len(self.details.chains)
         notes = [f"{captions:,} captions of {images:,} images; counted {self.counting}: {COUNTINGS[self.counting]}"]
         if self.details.drawn:
@@ -247,7 +246,7 @@ def probe_specificity(
 
     def rates(shown: Details) -> list[SpecificityRate]:
         measured = measure_all(shown.captions(), metrics, progress)
-        return [_rate(shown, label, measurement, counting, resampling) for label, measurement in measured]
+        return [_measure_rate(shown, label, measurement, counting, resampling) for label, measurement in measured]
 
     rows = rates(details)
     if control:
@@ -259,27 +258,27 @@ def probe_specificity(
     return Specificity(details.name, resampling, details, rows, counting)
 
 
-def _rate(
+def _measure_rate(
     details: Details, label: str, measurement: Measurement, counting: Counting, resampling: Resampling
 ) -> SpecificityRate:
     metric = measurement.metric
-    steps = steps_of(details, measurement.values if metric.higher_is_better else -measurement.values)
+    steps = split_steps(details, measurement.values if metric.higher_is_better else -measurement.values)
     hits = steps.hits()
     scored = ~np.isnan(hits).any(axis=1)
     if not scored.any():
         raise InputError(f"{metric}: no step of {details.name} has all its scores")
     rates, chain = hits[scored], steps.chain[scored]
     if counting == "legacy":
-        rates, chain = _legacy(steps)
+        rates, chain = _count_like_authors(steps)
     elif counting == "macro":
-        rates, chain = _macro(rates, chain)
-    image = clusters_of([one.image for one in details.chains])
-    both = shares(rates, np.ones_like(rates), image[chain], resampling)
+        rates, chain = _average_chains(rates, chain)
+    image = number_clusters([one.image for one in details.chains])
+    both = compute_shares(rates, np.ones_like(rates), image[chain], resampling)
     positive, negative = both.estimates()
     by_units = []
     for number in np.unique(steps.units[scored]).tolist():
-        here = hits[scored & (steps.units == number)]
-        by_units.append((number, len(here), float(here[:, 0].mean()), float(here[:, 1].mean())))
+        selected = hits[scored & (steps.units == number)]
+        by_units.append((number, len(selected), float(selected[:, 0].mean()), float(selected[:, 1].mean())))
     ties = sum(int((np.abs(other - steps.base) <= TIE).sum()) for other in (steps.right, steps.wrong))
     return SpecificityRate(
         str(metric),
@@ -317,6 +316,8 @@ class Steps:
         >>> steps.base.tolist(), steps.right.tolist(), steps.wrong.tolist()
         ([0.1], [0.3], [0.2])
         """
+        # Values of a chain of 3 captions:   c1 c2 c3 n1 n2
+        #     step 1: base c1, right c2, wrong n1;   step 2: base c2, right c3, wrong n2
         first = np.cumsum(captions + negatives) - (captions + negatives)
         chain = np.repeat(np.arange(len(captions)), negatives)
         step = np.arange(int(negatives.sum())) - np.repeat(np.cumsum(negatives) - negatives, negatives)
@@ -327,29 +328,29 @@ class Steps:
         """Return whether the right detail raises the score, and whether the wrong one lowers it: 1, 0, or NaN if
         unscored.
         """
-        return np.stack([exceeds(self.right, self.base), exceeds(self.base, self.wrong)], axis=1)
+        return np.stack([compare_scores(self.right, self.base), compare_scores(self.base, self.wrong)], axis=1)
 
 
-def steps_of(details: Details, values: Floats) -> Steps:
+def split_steps(details: Details, values: Floats) -> Steps:
     """Split the values of `Details.captions` into steps."""
     captions = np.array([len(chain.captions) for chain in details.chains], dtype=np.int64)
     return Steps.of(values, captions, np.array([len(chain.negatives) for chain in details.chains], dtype=np.int64))
 
 
-def exceeds(higher: Floats, lower: Floats) -> Floats:
+def compare_scores(higher: Floats, lower: Floats) -> Floats:
     """Return 1 if one score is above the other by more than rounding, 0 if not, NaN if one is missing."""
     missing = np.isnan(higher) | np.isnan(lower)
     return np.where(missing, np.nan, (higher > lower + TIE).astype(np.float64))
 
 
-def _macro(hits: Floats, chain: Ints) -> tuple[Floats, Ints]:
+def _average_chains(hits: Floats, chain: Ints) -> tuple[Floats, Ints]:
     """Compute the rates of each chain that has a step."""
     chains, index, steps = np.unique(chain, return_inverse=True, return_counts=True)
     sums = np.stack([np.bincount(index, weights=column) for column in hits.T], axis=1)
     return sums / steps[:, None], chains
 
 
-def _legacy(steps: Steps) -> tuple[Floats, Ints]:
+def _count_like_authors(steps: Steps) -> tuple[Floats, Ints]:
     """Count as the authors' code does, chain by chain; the bases of a chain are all its captions but the last."""
     rates, chains = [], []
     numbers, first = np.unique(steps.chain, return_index=True)
@@ -398,7 +399,7 @@ def read_details(
 
     ``references`` by image are for metrics that need them; they win over those of the rows.
     """
-    drafts = [draft for row in read_rows(source) for draft in _drafts(row)]
+    drafts = [draft for row in read_rows(source) for draft in _read_drafts(row)]
     name = get_name(source)
     if not drafts:
         raise InputError(f"{name}: contains no captions")
@@ -409,9 +410,9 @@ def read_details(
     settings = []
     if whole := [draft for draft in drafts if draft.whole]:
         settings.append(f"units:{grammar}")
-        _cut(whole, grammar)
+        _split_captions(whole, grammar)
     dropped: Counter[str] = Counter()
-    drawn = _draw(drafts, seed, dropped)
+    drawn = _draw_wrong_units(drafts, seed, dropped)
     chains = []
     for draft in drafts:
         captions, negatives = draft.texts()
@@ -421,35 +422,35 @@ def read_details(
             dropped["fewer than two detail units"] += 1
     if not chains:
         raise InputError(f"{name}: no caption has two detail units to compare")
-    paths = image_paths([chain.image for chain in chains], images)
+    paths = find_image_paths([chain.image for chain in chains], images)
     if drawn:
         settings.append(f"wrong:drawn(seed={seed})")
     return Details(name, tuple(chains), paths, dict(dropped), drawn, tuple(settings))
 
 
-def _drafts(row: Row) -> list[_Draft]:
+def _read_drafts(row: Row) -> list[_Draft]:
     """Read the chain of a row, or one chain for each of its captions."""
-    image, references = get_image_name(row), tuple(texts_of(row, REFERENCE_COLUMNS) or ())
-    units, wrong = texts_of(row, UNIT_COLUMNS), texts_of(row, WRONG_UNIT_COLUMNS)
-    negatives, several = texts_of(row, NEGATIVE_COLUMNS), texts_of(row, CAPTION_LIST_COLUMNS)
+    image, references = get_image_name(row), tuple(get_texts(row, REFERENCE_COLUMNS) or ())
+    units, wrong = get_texts(row, UNIT_COLUMNS), get_texts(row, WRONG_UNIT_COLUMNS)
+    negatives, several = get_texts(row, NEGATIVE_COLUMNS), get_texts(row, CAPTION_LIST_COLUMNS)
     if units is not None:
         if wrong is not None and len(wrong) not in (len(units), len(units) - 1):
             raise InputError(f"{row.where}: {len(units)} units and {len(wrong)} wrong units, expected as many")
-        # The first unit has nothing before it to be wrong after; a list that leaves it out is one shorter.
+        # There is no step before the first unit, so its wrong unit is dropped if the list has one.
         steps = None if wrong is None else wrong[len(wrong) - len(units) + 1 :]
         return [_Draft(image, references, units, steps)]
     if several is not None and negatives is not None:
         if len(negatives) not in (len(several), len(several) - 1):
             raise InputError(f"{row.where}: {len(several)} captions and {len(negatives)} negatives, expected one fewer")
         return [_Draft(image, references, [], grown=(tuple(several), tuple(negatives[: len(several) - 1])))]
-    caption = text_of(row, (*CAPTION_COLUMNS, "description"))
+    caption = get_text(row, (*CAPTION_COLUMNS, "description"))
     captions = several if several is not None else [] if caption is None else [caption]
     if not captions:
         raise InputError(f"{row.where}: has no units, no caption and no captions: found {', '.join(row.fields)}")
     return [_Draft(image, references, [text], negatives, whole=True) for text in captions]
 
 
-def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
+def _split_captions(drafts: Sequence[_Draft], grammar: str) -> None:
     """Split captions into units; wrong details of the row are taken in turn, the last one again if they run out."""
     from captious.syntax.units import units
 
@@ -459,7 +460,7 @@ def _cut(drafts: Sequence[_Draft], grammar: str) -> None:
             draft.wrong = [draft.wrong[min(step, len(draft.wrong) - 1)] for step in range(len(parts) - 1)]
 
 
-def _draw(drafts: Sequence[_Draft], seed: int, dropped: Counter[str]) -> int:
+def _draw_wrong_units(drafts: Sequence[_Draft], seed: int, dropped: Counter[str]) -> int:
     """Draw wrong units if the row has none, and count those without another image to draw from."""
     wanted = [draft.wrong is None and draft.grown is None for draft in drafts]
     wrong = draw_details([draft.image for draft in drafts], [draft.units for draft in drafts], wanted, seed)

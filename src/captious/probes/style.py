@@ -18,17 +18,24 @@ from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
-from captious.metrics.style.fitting import strip_version, count_block, hash_captions, build_model, build_sorted_table, find_style_heads
+from captious.metrics.style.fitting import (
+    build_model,
+    build_sorted_table,
+    count_block,
+    find_style_heads,
+    hash_captions,
+    strip_version,
+)
 from captious.metrics.style.model import ORDERS, StyleModel
 from captious.metrics.style.onlystyle import (
     LITERAL,
     ModelNgrams,
     OnlyReading,
     StyledNgrams,
-    sum_by_key,
+    expand_runs,
     iterate_styles,
     score_own_styles,
-    expand_runs,
+    sum_by_key,
 )
 from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Result, Table
@@ -51,11 +58,10 @@ class StyledCorpus:
 def stream(
     sources: Iterable[Any], reading: Reading = Reading(), style_column: str = STYLE_COLUMN
 ) -> Iterator[tuple[str, str]]:
-    """Yield (style, caption) of every row of every source; a caption that is a list counts once for each of its texts.
-    """
+    """Yield (style, caption) of every row of every source; a list of captions counts once for each of its texts."""
     blank = 0
     for source in sources:
-        for style, text, _ in _styled(source, reading, style_column):
+        for style, text, _ in _read_captions(source, reading, style_column):
             blank += not text.strip()
             yield style, text
     if blank:
@@ -64,24 +70,26 @@ def stream(
 
 def read_styled(source: Any, reading: Reading = Reading(), style_column: str = STYLE_COLUMN) -> StyledCorpus:
     """Read all rows of a source."""
-    rows = list(_styled(source, reading, style_column))
+    rows = list(_read_captions(source, reading, style_column))
     if not rows:
         raise InputError(f"{get_name(source)}: contains no captions")
     return StyledCorpus(get_name(source), *zip(*rows, strict=True))
 
 
-def _styled(source: Any, reading: Reading, style_column: str) -> Iterator[tuple[str, str, str]]:
+def _read_captions(source: Any, reading: Reading, style_column: str) -> Iterator[tuple[str, str, str]]:
     for number, row in enumerate(read_rows(source, reading.format)):
-        style = _style(row, style_column)
+        style = _get_style(row, style_column)
         key = next((name for name in (reading.id_column, *ID_COLUMNS) if name in row.fields), None)
-        for text in _texts(row, reading.candidate_column):
+        for text in _get_texts(row, reading.candidate_column):
             yield style, text, str(row.fields[key]) if key else f"#{number}"
 
 
-def _texts(row: Row, column: str | None) -> list[str]:
+def _get_texts(row: Row, column: str | None) -> list[str]:
     name = next((name for name in ((column,) if column else CANDIDATE_COLUMNS) if name in row.fields), None)
     if name is None:
-        raise InputError(f"{row.where}: no caption: {_columns(row)}, expected {column or ', '.join(CANDIDATE_COLUMNS)}")
+        raise InputError(
+            f"{row.where}: no caption: {_format_columns(row)}, expected {column or ', '.join(CANDIDATE_COLUMNS)}"
+        )
     value = row.fields[name]
     texts = value if isinstance(value, list) else [value]
     if not texts:
@@ -92,16 +100,16 @@ def _texts(row: Row, column: str | None) -> list[str]:
     return texts
 
 
-def _style(row: Row, column: str) -> str:
+def _get_style(row: Row, column: str) -> str:
     if column not in row.fields:
-        raise InputError(f"{row.where}: no style: {_columns(row)}, expected {column!r}; pass style_column=...")
+        raise InputError(f"{row.where}: no style: {_format_columns(row)}, expected {column!r}; pass style_column=...")
     value = row.fields[column]
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise InputError(f"{row.where}: {column} is {value!r}, expected the name of a style")
     return str(value)
 
 
-def _columns(row: Row) -> str:
+def _format_columns(row: Row) -> str:
     return f"found columns {', '.join(map(str, row.fields)) or 'none'}"
 
 
@@ -205,23 +213,23 @@ class StyledCaptions:
         """Compute equation 10 for every tested caption: the share of other styles whose captions it resembles less.
 
         A caption resembles a style by its mean StyleCIDEr to the style's captions, itself and its copies left out. NaN
-        where a caption's style holds no caption but itself.
+        if a caption is the only one of its style.
         """
         wins, done = np.full(len(self.style), np.nan), 0
-        for captions, scores in _similarities(self):
-            wins[captions] = shares_below(scores, self.style[captions])
+        for captions, scores in _average_similarities(self):
+            wins[captions] = compute_shares_below(scores, self.style[captions])
             done += len(captions)
             if progress:
                 progress(f"StyleCIDEr: {done:,} of {int(self.tested.sum()):,} captions")
         return wins[self.tested]
 
 
-def shares_below(scores: Floats, own: Ints) -> Floats:
+def compute_shares_below(scores: Floats, own: Ints) -> Floats:
     """Return the share of styles (columns) under which each caption scores lower than under its own; ties fail."""
-    mine = scores[np.arange(len(own)), own]
+    own_scores = scores[np.arange(len(own)), own]
     others = np.isfinite(scores).sum(axis=1) - 1
-    below = (scores < mine[:, None] - TIE).sum(axis=1)
-    return np.where(np.isnan(mine), np.nan, below / np.maximum(others, 1))
+    below = (scores < own_scores[:, None] - TIE).sum(axis=1)
+    return np.where(np.isnan(own_scores), np.nan, below / np.maximum(others, 1))
 
 
 class _Order(NamedTuple):
@@ -242,7 +250,7 @@ class _Order(NamedTuple):
     """The squared length of each caption's vector if none of its n-grams occurred in the style."""
 
 
-def _order(rows: StyledNgrams, style: Ints, captions: int) -> _Order:
+def _build_order(rows: StyledNgrams, style: Ints, captions: int) -> _Order:
     grams = rows.grams
     styles = style[grams.caption]
     heads = find_style_heads(grams, styles)
@@ -257,7 +265,7 @@ def _order(rows: StyledNgrams, style: Ints, captions: int) -> _Order:
     )
 
 
-def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
+def _average_similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
     """Yield the tested captions of one style at a time, with their mean similarity to the captions of each style
     (columns).
 
@@ -267,15 +275,15 @@ def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
     styles = len(checked.model.styles)
     bounds = np.searchsorted(style, np.arange(styles + 1))
     sizes = np.diff(bounds)
-    orders = [_order(rows, style, captions) for rows in ngrams.orders]
+    orders = [_build_order(rows, style, captions) for rows in ngrams.orders]
     for number in np.flatnonzero(sizes).tolist():
         start, end = int(bounds[number]), int(bounds[number + 1])
         copies = checked.copies[start:end]
         total = np.zeros((end - start, styles))
         for order in orders:
-            dots, lengths = _dots(ngrams, order, number, start, end)
+            dots, lengths = _sum_cosines(ngrams, order, number, start, end)
             means = dots / np.where(sizes > 0, sizes, np.nan)
-            # A caption has a cosine of 1 to each of its copies, itself included.
+            # Leave out the caption and its copies: each has a cosine of 1.
             rest, others = dots[:, number] - copies * (lengths > 0), end - start - copies
             means[:, number] = np.divide(rest, others, out=np.full_like(rest, np.nan), where=others > 0)
             total += means
@@ -284,7 +292,7 @@ def _similarities(checked: StyledCaptions) -> Iterator[tuple[Ints, Floats]]:
             yield np.arange(start, end)[chosen], total[chosen] / ORDERS
 
 
-def _dots(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int) -> tuple[Floats, Floats]:
+def _sum_cosines(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int) -> tuple[Floats, Floats]:
     """Sum the cosines of one style's captions, under its weights, with those of each style; also return their lengths.
 
     Only n-grams that occur in the style, in the model or in the captions, can matter.
@@ -298,30 +306,31 @@ def _dots(ngrams: ModelNgrams, order: _Order, number: int, start: int, end: int)
     at, _ = expand_runs(rows.first, chosen)
     gram, caption = rows.grams.gram[at], rows.grams.caption[at]
     squares = sum_by_key(caption, np.square(weights[gram]), captions)
-    # A caption without n-grams outside of the chosen ones must not inherit the rounding of a difference.
+    # If all n-grams of a caption are chosen, the difference is only rounding and must not enter its length.
     inside = sum_by_key(caption, rows.located[gram] >= 0, captions)
     outside = order.shared - sum_by_key(caption, np.square(rows.base[gram]), captions)
     lengths = np.sqrt(squares + np.where(order.in_model > inside, outside, 0.0))
     units = weights[gram] * np.divide(1.0, lengths, np.zeros_like(lengths), where=lengths > 0)[caption]
     entry, entries = expand_runs(order.first, chosen)
     size = order.heads[entry + 1] - order.heads[entry]
-    sums = _summed(units, size)
+    # Sum of the unit vectors of each style's captions, one number for each entry (n-gram and style).
+    sums = _sum_runs(units, size)
     own = np.flatnonzero((caption >= start) & (caption < end))
-    index = np.repeat(np.arange(len(chosen)), _summed(size, entries))[own]
+    index = np.repeat(np.arange(len(chosen)), _sum_runs(size, entries))[own]
     reached, fanout = expand_runs(np.concatenate(([0], np.cumsum(entries))), index)
     key = np.repeat(caption[own] - start, fanout).astype(np.int64) * styles + order.style[entry[reached]]
     dots = sum_by_key(key, np.repeat(units[own], fanout) * sums[reached], (end - start) * styles)
     return dots.reshape(end - start, styles), lengths[start:end]
 
 
-def _summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
+def _sum_runs(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
     """Sum consecutive runs, none of them empty."""
     return np.add.reduceat(values, np.cumsum(lengths) - lengths) if len(lengths) else values[:0]
 
 
-# Where a larger share of the captions is known to the model word for word, it was fitted on captions like these.
+# If the model has seen more than this share of the captions, it was fitted to them, or to most of them.
 MOSTLY = 0.5
-# The number of styles from which on the top tenth contains more than the first style.
+# Fewest styles for the column of the top tenth.
 TENTH = 10
 
 
@@ -434,23 +443,23 @@ def check(
     """Measure how often a caption scores higher under its own style than under another.
 
     ``sample`` captions are tested, or all; without a model, under one fitted to the corpus itself. With ``folds`` the
-    items are dealt into so many parts at random, and the captions of a part are tested under a model fitted to those of
-    the others, cut into words as ``model`` does; captions of one id stay together.
+    items are dealt at random into that many parts, and the captions of a part are tested under a model fitted to those
+    of the others, tokenized as in ``model``; captions of one id stay together.
     """
     captions = StyledCaptions.of(model, corpus, sample, resampling)
     if not folds:
         retrieval = captions.retrieval(progress=progress)
         return StyleCheck(captions, retrieval, captions.stylecider(progress))
-    parts = [_fold(captions, inside) for inside in _dealt(corpus, folds, resampling.seed)]
+    parts = [_fit_fold(captions, inside) for inside in _split_folds(corpus, folds, resampling.seed)]
     ranks = [part.retrieval(progress=progress) for part in parts]
-    wins, places = (np.concatenate([getattr(part, name) for part in ranks]) for name in ("wins", "ranks"))
-    retrieval = StyleRanks(wins, places, len(captions.model.styles))
+    wins, positions = (np.concatenate([getattr(part, name) for part in ranks]) for name in ("wins", "ranks"))
+    retrieval = StyleRanks(wins, positions, len(captions.model.styles))
     return StyleCheck(
         captions, retrieval, np.concatenate([part.stylecider(progress) for part in parts]), folds, resampling.seed
     )
 
 
-def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
+def _split_folds(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
     """Yield the captions of each fold as a mask; captions of one id are in one fold."""
     ids = sorted(set(corpus.ids))
     if not 2 <= folds <= len(ids):
@@ -465,7 +474,7 @@ def _dealt(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
         yield fold == number
 
 
-def _fold(captions: StyledCaptions, inside: Bools) -> StyledCaptions:
+def _fit_fold(captions: StyledCaptions, inside: Bools) -> StyledCaptions:
     """Fit a model to the captions outside of a fold, to test those inside."""
     corpus, tokenizer = captions.corpus, strip_version(captions.model.tokenizer)
     rows = zip(corpus.styles, corpus.texts, inside.tolist(), strict=True)

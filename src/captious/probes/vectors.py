@@ -13,7 +13,7 @@ from captious.errors import InputError
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, encoder_id
 
-# Rows and columns of a block: 32 MB in single precision, however many vectors there are.
+# Rows and columns of a block of cosines: 32 MB in single precision.
 QUERIES, GALLERY = 1024, 8192
 
 
@@ -69,7 +69,7 @@ class Embedded:
         return notes
 
 
-def embed(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
+def encode_captions(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
     """Encode all images and candidates. An unusable image is left out with its captions; so are empty captions."""
     from captious.models.domain import describe_mismatch
     from captious.models.features import image_features, text_features
@@ -112,7 +112,7 @@ def load_encoders(names: Sequence[str], progress: Callable[[str], None] | None) 
         yield loading.load(name)
 
 
-def cosine_blocks(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int, Floats32]]:
+def iterate_cosines(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int, Floats32]]:
     """Yield the first query, the first gallery entry, and the cosines of a block; the blocks of a query are
     consecutive.
     """
@@ -122,7 +122,7 @@ def cosine_blocks(queries: Vectors, gallery: Vectors) -> Iterator[tuple[int, int
             yield start, first, block @ gallery.block(first, GALLERY).T
 
 
-def own_cosines(images: Vectors, texts: Vectors, owner: Ints) -> Floats32:
+def compute_own_cosines(images: Vectors, texts: Vectors, owner: Ints) -> Floats32:
     """Compute the cosine of each text with its own image."""
     cosines = np.empty(len(texts), dtype=np.float32)
     for first in range(0, len(texts), QUERIES):

@@ -1,4 +1,4 @@
-"""Metrics as rewards of reinforcement learning, and a monitor of what a policy loses while it gains reward."""
+"""Metrics as rewards for reinforcement learning, and a monitor for reward hacking and collapse."""
 
 from captious._core.lazy import make_exports
 

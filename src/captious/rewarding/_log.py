@@ -1,4 +1,4 @@
-"""The folder of a reward run: a scored folder with a part for each check of each rank, which ``captious view`` opens.
+"""The folder of a reward run: a run with one part per check and rank, which ``captious view`` opens.
 
 An item is one caption of one step, named ``STEP-RANK-NUMBER``. Beside its values it has the columns ``step``,
 ``prompt`` and ``reward``. A part is written whole under the name of its step, so that a training that is killed and
@@ -29,18 +29,18 @@ from captious.rewarding._scaling import Scaling
 from captious.rewarding._signs import StepCheck
 from captious.runs import Run
 from captious.runs.marker import Marker, MetricFacts
-from captious.runs.summary import part_summary
-from captious.runs.tables import items_table, rows_table, types_of, without_machine_paths
+from captious.runs.summary import summarize_part
+from captious.runs.tables import make_items_table, make_rows_table, hash_types, hide_machine_paths
 
+# The entry of the marker that makes a run a reward run.
 KEY = "rewards"
-"""The entry of the marker that makes a run a reward run."""
 SUPERSEDED = "superseded"
 _PART = re.compile(r"step-(\d+)-(\d+)")
 
 
 @dataclass(frozen=True)
 class LogPlan:
-    """What a reward run records of each check."""
+    """The content of each check in a reward run."""
 
     rewards: Mapping[str, float]
     """The rewarded metrics by written form, with their weights."""
@@ -56,7 +56,7 @@ class LogPlan:
 
     @classmethod
     def of_record(cls, record: Any, where: str) -> LogPlan:
-        """The plan again from the marker of a folder, which may come from somebody else."""
+        """Parse the plan from the marker of a folder, which may come from an untrusted source."""
         try:
             rewards = {str(key): float(weight) for key, weight in record["rewards"].items()}
             held_out, diversity = (tuple(map(str, record[key])) for key in ("held_out", "diversity"))
@@ -67,7 +67,7 @@ class LogPlan:
             raise InputError(f"{where}: is not of a reward run, expected one that captious.rewards wrote") from None
 
     def to_record(self) -> dict[str, Any]:
-        """The plan as JSON."""
+        """Return the plan as JSON values."""
         lists = {"held_out": list(self.held_out), "diversity": list(self.diversity)}
         scaled = {key: one.to_record() for key, one in self.scalings.items()}
         further = {**({"scalings": scaled} if scaled else {}), **({"probe": list(self.probe)} if self.probe else {})}
@@ -76,7 +76,7 @@ class LogPlan:
 
 @dataclass(frozen=True)
 class LoggedStep:
-    """The captions of one step, of all ranks, as they are stored."""
+    """The stored captions of one step, of all ranks."""
 
     step: int
     ids: list[str]
@@ -106,12 +106,12 @@ class RewardLog:
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """The path of the folder."""
         return Path(self.run.address)
 
     @classmethod
-    def begun(cls, folder: str | Path, metrics: Sequence[Metric], plan: LogPlan) -> RewardLog:
-        """A new log, or that of the same plan which already exists."""
+    def begin(cls, folder: str | Path, metrics: Sequence[Metric], plan: LogPlan) -> RewardLog:
+        """Start a new log, or open the existing one of the same plan."""
         path = Path(folder)
         if is_remote(str(folder)):
             raise InputError(f"{folder}: is an address, expected a folder of this machine")
@@ -134,21 +134,21 @@ class RewardLog:
         return log
 
     def write(self, step: int, rank: int, captions: CaptionSet, measurements: Mapping[str, Measurement]) -> RewardLog:
-        """Write a check of a rank, whole, and then the marker that lists all parts; gives the log with it."""
-        captions, name = without_machine_paths(captions), f"step-{step:07d}-{rank}"
-        summary = part_summary(name, self.run, captions, measurements)
-        items = items_table(captions, measurements, self.run.metrics)
-        self.run.write_part(summary, items, types_of(measurements), rows_table(measurements))
-        log = self.refreshed()
+        """Write a check of a rank, then the marker that lists all parts; return the log with the new part."""
+        captions, name = hide_machine_paths(captions), f"step-{step:07d}-{rank}"
+        summary = summarize_part(name, self.run, captions, measurements)
+        items = make_items_table(captions, measurements, self.run.metrics)
+        self.run.write_part(summary, items, hash_types(measurements), make_rows_table(measurements))
+        log = self.refresh()
         log.run.write_marker()
         return log
 
-    def refreshed(self) -> RewardLog:
-        """The log with all parts that are there now, those of other ranks too. Only new ones are opened."""
+    def refresh(self) -> RewardLog:
+        """Return the log with all parts in the folder, including those of other ranks. Only new parts are opened."""
         counted = {}
-        for name in self.parts():
+        for name in self.list_parts():
             try:
-                counted[name] = self._counted(name)
+                counted[name] = self._count_rows(name)
             except (FileNotFoundError, InputError):  # its rank moved it aside, for the training is resumed
                 if (self.folder / self.run.items_name(name)).exists():
                     raise
@@ -156,8 +156,8 @@ class RewardLog:
         marker = replace(self.run.marker, parts=parts, items=sum(parts.values()))
         return replace(self, run=replace(self.run, marker=marker), counted=counted)
 
-    def _counted(self, name: str) -> _CountedPart:
-        """The rows of a part; it is opened only if it was not counted before."""
+    def _count_rows(self, name: str) -> _CountedPart:
+        """Return the number of rows of a part; a part that was counted before is not opened again."""
         facts = (self.folder / self.run.items_name(name)).stat()
         version, known = (facts.st_mtime_ns, facts.st_size), self.counted.get(name)
         if known and known.version == version:
@@ -165,19 +165,25 @@ class RewardLog:
         with self.run.parquet(self.run.items_name(name)) as file:
             return _CountedPart(version, int(file.metadata.num_rows))
 
-    def parts(self) -> list[str]:
-        """The names of the parts in the order of steps and ranks."""
+    def list_parts(self) -> list[str]:
+        """Return the names of the parts in the order of steps and ranks."""
         names = [Path(name).stem for name in self.run.storage.names("items")]
-        return sorted((name for name in names if _PART.fullmatch(name)), key=_step_and_rank)
+        return sorted((name for name in names if _PART.fullmatch(name)), key=_parse_part_name)
 
-    def steps(self, rank: int | None = None) -> list[int]:
-        """The steps that were checked, by any rank or by one."""
-        pairs = map(_step_and_rank, self.parts())
+    def list_steps(self, rank: int | None = None) -> list[int]:
+        """Return the steps that were checked, by any rank or by one."""
+        pairs = map(_parse_part_name, self.list_parts())
         return sorted({step for step, own in pairs if rank is None or own == rank})
 
     def supersede(self, step: int, rank: int) -> int:
-        """Move aside what a rank wrote at this step and later, before the training was resumed; gives their number."""
-        later = [name for name in self.parts() if _step_and_rank(name)[1] == rank and _step_and_rank(name)[0] >= step]
+        """Move away the parts that a rank wrote at this step or later, before the training was resumed; return their
+        number.
+        """
+        later = [
+            name
+            for name in self.list_parts()
+            if _parse_part_name(name)[1] == rank and _parse_part_name(name)[0] >= step
+        ]
         for name in later:
             for file in (self.run.items_name(name), self.run.rows_name(name)):
                 source, target = self.folder / file, self.folder / SUPERSEDED / file
@@ -185,19 +191,19 @@ class RewardLog:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     source.replace(target)
         if later:
-            self.refreshed().run.write_marker()
+            self.refresh().run.write_marker()
         return len(later)
 
     def read(self, rank: int | None = None) -> list[LoggedStep]:
-        """The captions of every step, of all ranks or of one."""
+        """Read the captions of every step, of all ranks or of one."""
         by_step: dict[int, list[str]] = {}
-        for name in self.parts():
-            step, own = _step_and_rank(name)
+        for name in self.list_parts():
+            step, own = _parse_part_name(name)
             if rank is None or own == rank:
                 by_step.setdefault(step, []).append(name)
-        return [self._step(step, names) for step, names in sorted(by_step.items())]
+        return [self._read_step(step, names) for step, names in sorted(by_step.items())]
 
-    def _step(self, step: int, names: Sequence[str]) -> LoggedStep:
+    def _read_step(self, step: int, names: Sequence[str]) -> LoggedStep:
         run = replace(self.run, marker=replace(self.run.marker, parts={}))
         tables = [run.table(name).replace_schema_metadata() for name in names]
         rows = [row for table in tables for row in table.to_pylist()]
@@ -225,18 +231,18 @@ class RewardLog:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """What each metric is called, by its written form."""
-        return {**{key: _label(key) for key in self.plan.diversity}, **self.run.labels}
+        """The label of each metric, by its written form."""
+        return {**{key: _find_label(key) for key in self.plan.diversity}, **self.run.labels}
 
     def check(self, logged: LoggedStep) -> StepCheck:
-        """The numbers of a step that are compared with the start."""
+        """Return the numbers of a step that are compared with the start."""
         signs = {key: 1.0 if self.run.facts[key].higher_is_better else -1.0 for key in self.plan.held_out}
         watched = {key: sign * logged.values[key] for key, sign in signs.items()}
         return StepCheck.of(logged.step, logged.prompts, logged.texts, logged.reward, watched)
 
 
 def open_log(folder: str | Path) -> RewardLog:
-    """The log of a folder that ``captious.rewards`` wrote."""
+    """Open the log in a folder that ``captious.rewards`` wrote."""
     run = Run.at(folder)
     if not is_reward_run(folder):
         raise InputError(f"{folder}: is not of a reward run, expected one that captious.rewards wrote")
@@ -244,11 +250,11 @@ def open_log(folder: str | Path) -> RewardLog:
     missing = [key for key in (*plan.rewards, *plan.held_out) if key not in run.metrics]
     if missing:
         raise InputError(f"{folder}: {missing[0]} is not among its metrics, expected what captious.rewards wrote")
-    return RewardLog(run, plan).refreshed()
+    return RewardLog(run, plan).refresh()
 
 
 def is_reward_run(folder: str | Path) -> bool:
-    """Whether a folder is one that ``captious.rewards`` wrote; nothing else is checked."""
+    """Return True if a folder was written by ``captious.rewards``; only its marker is checked."""
     path = Path(folder) / RUN
     if is_remote(str(folder)) or not path.is_file():
         return False
@@ -259,15 +265,15 @@ def is_reward_run(folder: str | Path) -> bool:
         return False
 
 
-def _label(key: str) -> str:
-    """What a metric is called; its written form if it is not known here."""
+def _find_label(key: str) -> str:
+    """Return the label of a metric, or its written form if it is not installed."""
     try:
         return parse(key).label
     except InputError:
         return key
 
 
-def _step_and_rank(name: str) -> tuple[int, int]:
+def _parse_part_name(name: str) -> tuple[int, int]:
     match = _PART.fullmatch(name)
     assert match
     return int(match[1]), int(match[2])

@@ -1,4 +1,4 @@
-"""The drift monitor: every few steps the captions of a batch are scored by metrics that are not rewarded."""
+"""The drift monitor: every few steps it scores the captions of a batch with metrics that are not rewarded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from captious._core.specs import split_specs
 from captious._core.types import Floats
-from captious._evaluate import Specs, metric_specs
+from captious._evaluate import Specs, check_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric
@@ -27,13 +27,13 @@ from captious.rewarding._signs import DriftVerdict, StepCheck, judge_last
 from captious.runs.report import PREFIX
 
 Generate = Callable[[list[str]], Iterable[Any]]
+# What a list of watched metrics may name, and what every check counts.
 WORDS = "words"
-"""What a list of watched metrics may name, and what every check counts."""
 
 
 @dataclass(frozen=True)
 class WatchPlan:
-    """What is rewarded and what is watched."""
+    """The rewarded and the watched metrics of a monitor."""
 
     rewarded: Mapping[Metric, float]
     """The rewarded metrics with their weights; that of a metric is negative where lower is better."""
@@ -48,15 +48,15 @@ class WatchPlan:
     generate: Generate | None = None
     """Captions of these items by the policy as it is now."""
 
-    def log_plan(self, scalings: Mapping[str, Scaling]) -> LogPlan:
-        """The same in the words of the folder."""
+    def make_log_plan(self, scalings: Mapping[str, Scaling]) -> LogPlan:
+        """Return the plan in the form that the folder stores."""
         rewards = {str(metric): weight for metric, weight in self.rewarded.items()}
         watched, diversity = (tuple(map(str, metrics)) for metrics in (self.watched, self.diversity))
         changed = {key: one for key, one in scalings.items() if one != Scaling()}
         return LogPlan(rewards, watched, diversity, self.every, changed, self.probe)
 
 
-def watch_plan(
+def make_watch_plan(
     metrics: Sequence[Metric],
     weights: Sequence[float],
     watch: Specs | None,
@@ -65,7 +65,7 @@ def watch_plan(
     probe: Sequence[Any] | None = None,
     generate: Generate | None = None,
 ) -> WatchPlan:
-    """The plan of a monitor, after the arguments have been checked."""
+    """Check the arguments and return the plan of a monitor."""
     if out is None:
         what = "watch" if watch is not None else "probe"
         raise InputError(f"{what}=... needs out=..., the folder that the checks are written into")
@@ -76,7 +76,7 @@ def watch_plan(
     given = [watch] if isinstance(watch, (str, Metric)) else list(watch or ())
     specs = [part for one in given for part in (split_specs(one) if isinstance(one, str) else [one])]
     others = [one for one in specs if one != WORDS]
-    watched = parse_all(metric_specs(others)) if others else []
+    watched = parse_all(check_specs(others)) if others else []
     if twice := [metric for metric in watched if metric in metrics]:
         raise InputError(f"watch: {twice[0]} is rewarded, expected metrics that are not")
     diversity = [metric for metric in watched if not metric.needs or "several candidates" in metric.needs]
@@ -87,7 +87,7 @@ def watch_plan(
 
 
 class Monitor:
-    """Checks a batch every few steps, writes it down, and warns if a policy games its reward or collapses.
+    """Checks a batch every few steps, stores it, and warns if a policy games its reward or collapses.
 
     If the monitor fails, it warns once and training continues. Each rank checks and judges its own captions; the
     page of the run joins them.
@@ -97,10 +97,10 @@ class Monitor:
         self.panel, self.plan = panel, plan
         if plan.probe:
             panel.refuse_unknown(plan.probe)
-        self._log = RewardLog.begun(plan.out, panel.prepared, plan.log_plan(panel.scalings))
-        self._begin()
+        self._log = RewardLog.begin(plan.out, panel.prepared, plan.make_log_plan(panel.scalings))
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._checks: list[StepCheck] | None = None
         self._said: set[str] = set()
@@ -111,11 +111,11 @@ class Monitor:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._begin()
+        self._reset()
 
     def observe(self, batch: ScoredBatch, columns: Mapping[str, Any]) -> DriftVerdict | None:
-        """Check a batch if its step is due; gives the verdict on it."""
-        if not _in_training(columns):
+        """Check a batch if its step is due; return the verdict, or None."""
+        if not _is_training(columns):
             return None
         with self._lock:
             try:
@@ -132,14 +132,14 @@ class Monitor:
         rank = int(os.environ.get("RANK", "0") or 0)
         step = getattr(columns.get("trainer_state"), "global_step", None)
         if self._checks is None:
-            self._checks = self._resumed(step, rank)
+            self._checks = self._read_earlier_checks(step, rank)
         if step is None:  # a trainer that does not say: calls are counted, on from where the log ends
             step = self._calls
             self._calls += 1
         # A trainer that uses its samples for several steps calls at some steps only, so a multiple may be passed over.
         if self._checks and step // self.plan.every <= self._checks[-1].step // self.plan.every:
             return None
-        logged = self._measure_and_write(self._probed(rank) if self.plan.generate else batch, step, rank)
+        logged = self._measure_and_write(self._score_probe(rank) if self.plan.generate else batch, step, rank)
         self._checks.append(self._log.check(logged))
         verdict = judge_last(self._checks, self._log.labels, self._log.plan.held_out, bool(self.plan.probe))
         # Once for each meaning: captions that degrade may raise the reward some steps later.
@@ -151,39 +151,41 @@ class Monitor:
             )
         return verdict
 
-    def _resumed(self, step: int | None, rank: int) -> list[StepCheck]:
-        """The checks of this rank before this step; later ones belong to a training that was not resumed."""
+    def _read_earlier_checks(self, step: int | None, rank: int) -> list[StepCheck]:
+        """Return the checks of this rank before this step; later ones are from before the training was resumed."""
         if step is not None:
             self._log.supersede(step, rank)
         checks = [self._log.check(logged) for logged in self._log.read(rank)]
         self._calls = checks[-1].step + 1 if checks else 0
         return checks
 
-    def _probed(self, rank: int) -> ScoredBatch:
-        """The captions that the policy gives now to this rank's items of the probe set."""
+    def _score_probe(self, rank: int) -> ScoredBatch:
+        """Score the present captions of the policy for this rank's items of the probe set."""
         assert self.plan.generate is not None
         ids = list(self.plan.probe[rank :: max(int(os.environ.get("WORLD_SIZE", "1") or 1), 1)])
         completions = list(self.plan.generate(ids))
         if len(completions) != len(ids):
             raise InputError(f"generate: {len(completions)} captions for {len(ids)} items, expected one for each")
-        return self.panel.scored(Rollouts(self.panel.reader.captions(completions), tuple(ids), tuple(ids), None, {}))
+        return self.panel.score_rollouts(
+            Rollouts(self.panel.reader.extract_captions(completions), tuple(ids), tuple(ids), None, {})
+        )
 
     def _measure_and_write(self, batch: ScoredBatch, step: int, rank: int) -> LoggedStep:
-        """Score the captions of a batch by all metrics, and write them down."""
+        """Score the captions of a batch by all metrics, and store them."""
         rollouts = batch.rollouts
-        scorer = self.panel.scorer(rollouts)
+        scorer = self.panel.get_scorer(rollouts)
         chosen = [index for index, key in enumerate(rollouts.ids) if key in scorer]
         ids, texts = [rollouts.ids[index] for index in chosen], [rollouts.texts[index] or "" for index in chosen]
         prompts = [rollouts.groups[index] for index in chosen]
-        reward = self.panel.weighted(batch.values, self.plan.rewarded)[chosen]
+        reward = self.panel.sum_rewards(batch.values, self.plan.rewarded)[chosen]
         columns: dict[str, Sequence[Any]] = {
             "step": [step] * len(chosen),
             "prompt": prompts,
             "reward": [None if np.isnan(value) else float(value) for value in reward],
         }
         names = [f"{step}-{rank}-{index}" for index in chosen]
-        captions, measurements = scorer.measured(ids, texts, names, columns)
-        diversity = {str(metric): _by_prompt(metric, captions, prompts) for metric in self.plan.diversity}
+        captions, measurements = scorer.measure_captions(ids, texts, names, columns)
+        diversity = {str(metric): _score_prompts(metric, captions, prompts) for metric in self.plan.diversity}
         captions = replace(
             captions, columns={**captions.columns, **{key: tuple(own) for key, own in diversity.items()}}
         )
@@ -192,14 +194,14 @@ class Monitor:
         return LoggedStep(step, names, prompts, texts, [], [], reward, values)
 
     def _warn(self, message: str) -> None:
-        """Warn about something once; training continues."""
+        """Warn once per message; training continues."""
         if message not in self._said:
             self._said.add(message)
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
-def _by_prompt(metric: Metric, captions: CaptionSet, prompts: Sequence[str]) -> Floats:
-    """The value of a metric on all captions of a prompt, for each caption."""
+def _score_prompts(metric: Metric, captions: CaptionSet, prompts: Sequence[str]) -> Floats:
+    """Return for each caption the value of a metric on all captions of its prompt."""
     first = {prompt: index for index, prompt in reversed(list(enumerate(prompts)))}
     texts: dict[str, list[str]] = {}
     for prompt, text in zip(prompts, captions.candidates.values, strict=True):
@@ -210,7 +212,7 @@ def _by_prompt(metric: Metric, captions: CaptionSet, prompts: Sequence[str]) -> 
     return np.array([values[prompt] for prompt in prompts])
 
 
-def _in_training(columns: Mapping[str, Any]) -> bool:
-    """Whether a batch is one that trains. TRL scores batches of an evaluation too, as its model shows."""
+def _is_training(columns: Mapping[str, Any]) -> bool:
+    """Return True if a batch is used for training. TRL also scores evaluation batches, with the model in eval mode."""
     trainer = getattr(columns.get("log_metric"), "__self__", None)
     return bool(getattr(getattr(trainer, "model", None), "training", True))

@@ -1,4 +1,4 @@
-"""The panel behind the rewards of a run: one pass over a batch for all metrics, with floors for faults of captions."""
+"""The panel behind the rewards of a run: one pass over a batch for all metrics, with floors for faulty captions."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from captious.metrics.contract import Metric, Need
 from captious.metrics.registry import find_key
 from captious.options import Runtime, get_runtime
 from captious.rewarding._rollouts import RolloutReader, Rollouts
-from captious.rewarding._scaling import is_number, scalings
+from captious.rewarding._scaling import is_number, make_scalings
 from captious.scorer import CaptionValues, Scorer, has_column
 
+# Batches whose values are kept: each reward of a run asks for the same one, and threads take turns.
 REMEMBERED = 16
-"""Batches whose values are kept: each reward of a run asks for the same one, and threads take turns."""
+# What a pickle leaves out of a panel.
 _OWN = ("_lock", "_memo", "_said", "_last")
-"""What a pickle leaves out of a panel."""
 UNKNOWN = "its id is not among the references or images"
 
 
 @dataclass(frozen=True)
 class ScoredBatch:
-    """The values of a batch by each metric, as `Scorer` gives them."""
+    """The values of a batch by each metric."""
 
     rollouts: Rollouts
     values: Mapping[str, Floats]
@@ -47,8 +47,8 @@ class ScoredBatch:
     gaps: Mapping[int, str]
     """Why a caption has no reward though it may be a good one."""
 
-    def listed(self, rewards: Floats) -> list[float | None]:
-        """A reward for each caption, as trainers want them; None for a technical gap."""
+    def list_rewards(self, rewards: Floats) -> list[float | None]:
+        """Return a reward for each caption, as trainers expect them; None for a technical gap."""
         values: list[float | None] = rewards.tolist()
         for index in self.gaps:
             values[index] = None
@@ -90,7 +90,7 @@ class Panel:
         scale: Any = None,
         language: str | None = None,
     ) -> None:
-        """Prepare the metrics, and those that are only watched, which no reward uses."""
+        """Prepare the metrics, and the watched ones, which no reward uses."""
         self.metrics = tuple(metrics)
         self.prepared = tuple(dict.fromkeys([*metrics, *watched]))
         self.language = "" if language is None else language
@@ -99,8 +99,8 @@ class Panel:
             find_language(language)
             for metric in self.prepared:
                 metric.refuse_language(language)
-        self.runtime = _own_share(runtime, self.prepared)
-        self.floors = _floors(metrics, floors or {})
+        self.runtime = _divide_limits(runtime, self.prepared)
+        self.floors = _find_floors(metrics, floors or {})
         in_columns = references is None and images is None
         needs = {need for metric in self.prepared for need in metric.needs}
         self.reader = replace(
@@ -109,12 +109,12 @@ class Panel:
             images=images is None and "image" in needs,
         )
         self._given = (
-            None if in_columns else _given(self.prepared, references, images, self.reader, self.runtime, language)
+            None if in_columns else _make_scorer(self.prepared, references, images, self.reader, self.runtime, language)
         )
-        self._later = frozenset(_columns_of_batches(needs, self._given))
+        self._later = frozenset(_list_batch_columns(needs, self._given))
         """Columns that metrics read and no item has that was given by id; batches may have them."""
         missing = self.reader.references or self.reader.images
-        self.scalings = scalings(self.metrics, clip, scale, None if missing else self._given)
+        self.scalings = make_scalings(self.metrics, clip, scale, None if missing else self._given)
         """How values become rewards, by written form."""
         self._settled = False
         """Whether ids of a batch were found among those given."""
@@ -122,9 +122,9 @@ class Panel:
         """The scorer whose models and document frequencies those of batches share; without one, the first batch's."""
         if self.reader.references:
             _refuse_corpora(self.prepared)
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._memo: OrderedDict[tuple[Any, ...], _Remembered] = OrderedDict()
         self._said: set[str] = set()
@@ -135,21 +135,21 @@ class Panel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._begin()
+        self._reset()
 
-    def weighted(self, values: Mapping[str, Floats], weights: Mapping[Metric, float]) -> Floats:
-        """The weighted sum of the rewards of each caption; NaN if it has none."""
+    def sum_rewards(self, values: Mapping[str, Floats], weights: Mapping[Metric, float]) -> Floats:
+        """Return the weighted sum of the rewards of each caption; NaN if it has none."""
         parts = [weight * self.scalings[str(one)](values[str(one)]) for one, weight in weights.items()]
         total: Floats = np.sum(parts, axis=0)
         return total
 
     def score(self, asker: str, completions: Sequence[Any], columns: Mapping[str, Any]) -> tuple[ScoredBatch, bool]:
-        """The values of a batch, and whether it is a new one: the first of the rewards that asks has it scored.
+        """Return the values of a batch, and whether the batch is new: the first reward that asks has it scored.
 
         Others that ask meanwhile wait for it. A reward that asks twice for equal captions is in its next batch.
         """
-        rollouts = self._read(completions, columns)
-        key = (rollouts.texts, rollouts.ids, rollouts.references, _keys(rollouts.fields))
+        rollouts = self._read_batch(completions, columns)
+        key = (rollouts.texts, rollouts.ids, rollouts.references, _make_key(rollouts.fields))
         with self._lock:
             first = key not in self._memo
             remembered = self._memo.setdefault(key, _Remembered())
@@ -159,8 +159,8 @@ class Panel:
                 self._memo.popitem(last=False)
         if first:
             try:
-                batch = self.scored(rollouts)
-                self._say(batch.gaps)
+                batch = self.score_rollouts(rollouts)
+                self._warn(batch.gaps)
                 remembered.batch.set_result(batch)
             except BaseException as error:
                 with self._lock:
@@ -169,40 +169,42 @@ class Panel:
                 raise
         return remembered.batch.result(), new
 
-    def _read(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
-        """The captions and items of a batch; all rewards of a trainer are passed the same objects, read once."""
+    def _read_batch(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
+        """Read the captions and items of a batch. A trainer passes the same objects to all rewards; they are read once."""
         lists = {name: values for name, values in columns.items() if isinstance(values, list)}
         if self._last is not None:
             texts, others, rollouts = self._last
-            known = lists.keys() == others.keys() and all(_same(lists[name], others[name]) for name in lists)
-            if known and isinstance(completions, list) and _same(completions, texts):
+            known = lists.keys() == others.keys() and all(_is_same(lists[name], others[name]) for name in lists)
+            if known and isinstance(completions, list) and _is_same(completions, texts):
                 return rollouts
         rollouts = self.reader.read(completions, columns, self._given)
         self._last = (list(completions), {name: list(values) for name, values in lists.items()}, rollouts)
         return rollouts
 
-    def scorer(self, rollouts: Rollouts) -> Scorer:
-        """The scorer with the items of a batch: those given by id, or what the columns say."""
+    def get_scorer(self, rollouts: Rollouts) -> Scorer:
+        """Return the scorer for the items of a batch: those given by id, or those in its columns."""
         in_batch = self.reader.references or self.reader.images or self._later & rollouts.fields.keys()
         if self._given is not None and not in_batch:
             return self._given
-        items = _items(rollouts, self._given, self.language)
+        items = _collect_items(rollouts, self._given, self.language)
         with self._lock:
             if self._base is None:
                 self._base = Scorer(self.prepared, references=items, runtime=self.runtime)
         return self._base.with_items(items)
 
-    def scored(self, rollouts: Rollouts) -> ScoredBatch:
-        """The values of captions, whoever asks for them."""
+    def score_rollouts(self, rollouts: Rollouts) -> ScoredBatch:
+        """Score captions without the memo of batches."""
         size = len(rollouts.texts)
-        scorer = self.scorer(rollouts)
+        scorer = self.get_scorer(rollouts)
         positions = scorer.positions(rollouts.ids)
         gaps = dict.fromkeys(np.flatnonzero(positions < 0).tolist(), UNKNOWN)
         if self._given is not None and not self._settled:
-            self._settle(rollouts, len(gaps))
+            self._fix_id_column(rollouts, len(gaps))
         faults = {index for index, text in enumerate(rollouts.texts) if not text or text.isspace()} - gaps.keys()
         scored = np.delete(np.arange(size), [*faults, *gaps])
-        found = self._found(scorer, positions[scored], [rollouts.texts[index] or "" for index in scored.tolist()])
+        found = self._compute_values(
+            scorer, positions[scored], [rollouts.texts[index] or "" for index in scored.tolist()]
+        )
         columns = {key: np.full(size, self.floors[key]) for key in self.floors}
         for metric in self.metrics:
             own, column = found[str(metric)], columns[str(metric)]
@@ -221,7 +223,7 @@ class Panel:
         return ScoredBatch(rollouts, columns, frozenset(faults - gaps.keys()), gaps)
 
     def refuse_unknown(self, ids: Sequence[str]) -> None:
-        """Refuse items of a probe set that cannot be scored before a batch comes."""
+        """Raise InputError for items of a probe set that cannot be scored without a batch."""
         if self._given is None or self.reader.references or self.reader.images:
             raise InputError("probe=... needs the references and images of its items by id: references=..., images=...")
         if self._later:
@@ -231,8 +233,8 @@ class Panel:
         if unknown := [key for key in ids if key not in self._given]:
             raise InputError(f"probe: {unknown[0]!r} is not among the references or images")
 
-    def _settle(self, rollouts: Rollouts, unknown: int) -> None:
-        """Keep to the column of ids of the first batch; refuse it if none of them is known, or objects are missing."""
+    def _fix_id_column(self, rollouts: Rollouts, unknown: int) -> None:
+        """Keep the id column of the first batch; raise InputError if none of its ids is known, or objects are missing."""
         assert self._given is not None
         if OBJECT_COLUMN in self._later and OBJECT_COLUMN not in rollouts.fields:
             metric = next(one for one in self.prepared if "objects" in one.needs)
@@ -245,21 +247,21 @@ class Panel:
         self.reader = replace(self.reader, id_column=rollouts.id_column)
         self._settled = True
 
-    def _found(self, scorer: Scorer, positions: Ints, texts: Sequence[str]) -> dict[str, CaptionValues]:
-        """The values of captions by every metric. Judges are all asked at once, while the others score."""
+    def _compute_values(self, scorer: Scorer, positions: Ints, texts: Sequence[str]) -> dict[str, CaptionValues]:
+        """Return the values of captions by every metric. All judges are asked at once, while the others score."""
         judges = [metric for metric in self.metrics if "judge" in metric.needs]
         others = [metric for metric in self.metrics if metric not in judges]
         if not judges:
-            return _values(scorer, positions, texts, others)
+            return _score_together(scorer, positions, texts, others)
         with ThreadPoolExecutor(len(judges)) as pool:
             asked = {
-                str(one): pool.submit(contextvars.copy_context().run, _judged, scorer, positions, texts, one)
+                str(one): pool.submit(contextvars.copy_context().run, _ask_judge, scorer, positions, texts, one)
                 for one in judges
             }
-            found = _values(scorer, positions, texts, others) if others else {}
+            found = _score_together(scorer, positions, texts, others) if others else {}
             return {**found, **{key: one.result() for key, one in asked.items()}}
 
-    def _say(self, gaps: Mapping[int, str]) -> None:
+    def _warn(self, gaps: Mapping[int, str]) -> None:
         """Warn about each reason once; training continues."""
         for reason, number in Counter(gaps.values()).items():
             if reason not in self._said:
@@ -271,40 +273,40 @@ class Panel:
                 )
 
 
-def _keys(fields: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What distinguishes the columns of two batches; images by their address, because a remembered batch keeps them."""
+def _make_key(fields: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return a key for the columns of a batch; images by their address, because a remembered batch keeps them alive."""
     return tuple((name, *map(id if name == "image" else repr, values)) for name, values in fields.items())
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists contain the same objects."""
+def _is_same(one: list[Any], other: list[Any]) -> bool:
+    """Return True if two lists contain the same objects."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 
-def _values(
+def _score_together(
     scorer: Scorer, positions: Ints, texts: Sequence[str], metrics: Sequence[Metric]
 ) -> dict[str, CaptionValues]:
-    """The values of captions by metrics that ask nobody."""
+    """Return the values of captions by metrics without a judge."""
     try:
-        return {str(metric): found for metric, found in scorer.explained_at(positions, texts, metrics).items()}
+        return {str(metric): found for metric, found in scorer.explain_values_at(positions, texts, metrics).items()}
     except Exception:
-        return {str(metric): _one_by_one(scorer, positions, texts, metric) for metric in metrics}
+        return {str(metric): _score_one_by_one(scorer, positions, texts, metric) for metric in metrics}
 
 
-def _judged(scorer: Scorer, positions: Ints, texts: Sequence[str], judge: Metric) -> CaptionValues:
-    """The values by a judge. After a failure it is not asked again: its server is down, or its ceiling is reached."""
+def _ask_judge(scorer: Scorer, positions: Ints, texts: Sequence[str], judge: Metric) -> CaptionValues:
+    """Return the values by a judge. After a failure it is not asked again: its server is down, or its limit is reached."""
     try:
-        return scorer.explained_at(positions, texts, [judge])[str(judge)]
+        return scorer.explain_values_at(positions, texts, [judge])[str(judge)]
     except Exception as error:
         return CaptionValues(np.full(len(texts), np.nan), dict.fromkeys(range(len(texts)), format_one_line(error)))
 
 
-def _one_by_one(scorer: Scorer, positions: Ints, texts: Sequence[str], metric: Metric) -> CaptionValues:
-    """The values of captions after scoring them together failed: a caption that fails on its own has no value."""
+def _score_one_by_one(scorer: Scorer, positions: Ints, texts: Sequence[str], metric: Metric) -> CaptionValues:
+    """Score captions singly after scoring them together failed; a caption that fails again has no value."""
     values, reasons = np.full(len(texts), np.nan), dict[int, str]()
     for index, text in enumerate(texts):
         try:
-            alone = scorer.explained_at(positions[index : index + 1], [text], [metric])[str(metric)]
+            alone = scorer.explain_values_at(positions[index : index + 1], [text], [metric])[str(metric)]
         except Exception as error:
             reasons[index] = format_one_line(error)
             continue
@@ -314,7 +316,7 @@ def _one_by_one(scorer: Scorer, positions: Ints, texts: Sequence[str], metric: M
     return CaptionValues(values, reasons)
 
 
-def _given(
+def _make_scorer(
     metrics: Sequence[Metric],
     references: Any,
     images: Any,
@@ -322,7 +324,7 @@ def _given(
     runtime: Runtime | None,
     language: str | None,
 ) -> Scorer:
-    """The scorer of references or images that are given by id; what is missing comes with each batch."""
+    """Return the scorer of references or images that are given by id; missing inputs come with each batch."""
     wanted: dict[Need, bool] = {"references": reader.references, "image": reader.images, "objects": True}
     return Scorer(
         metrics,
@@ -334,16 +336,16 @@ def _given(
     )
 
 
-def _columns_of_batches(needs: Collection[Need], given: Scorer | None) -> list[str]:
-    """The columns of objects and styles, where metrics need them and not one given item has them."""
+def _list_batch_columns(needs: Collection[Need], given: Scorer | None) -> list[str]:
+    """Return the columns of objects and styles that metrics need and that no given item has."""
     if given is None:
         return []
     items, columns = given.take(given.ids), {"objects": OBJECT_COLUMN, "style": STYLE_COLUMN}
     return [name for need, name in columns.items() if need in needs and not has_column(items, name)]
 
 
-def _items(rollouts: Rollouts, given: Scorer | None, language: str) -> CaptionSet:
-    """The items of a batch, each once, from its columns and from what was given by id."""
+def _collect_items(rollouts: Rollouts, given: Scorer | None, language: str) -> CaptionSet:
+    """Return the items of a batch, each once, from its columns and from the inputs given by id."""
     first = {key: index for index, key in reversed(list(enumerate(rollouts.ids)))}
     chosen = sorted(first.values())
     if given is not None:
@@ -362,15 +364,15 @@ def _items(rollouts: Rollouts, given: Scorer | None, language: str) -> CaptionSe
 
 
 def _refuse_corpora(metrics: Sequence[Metric]) -> None:
-    """Refuse metrics that must know all references if these come with the batches."""
+    """Raise InputError for metrics that must know all references if these come with the batches."""
     for metric in metrics:
         if metric.needs_corpus:
             hint = ", or cider(idf=NAME) with document frequencies of a corpus" if metric.name == "cider" else ""
             raise InputError(f"{metric} must know all references before the first batch: pass references=...{hint}")
 
 
-def _floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str, float]:
-    """The worst value of each metric, or the one that is given for it: the reward of an empty caption."""
+def _find_floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str, float]:
+    """Return the reward of an empty caption by each metric: its worst value, or the given one."""
     labels = {str(metric): metric.label for metric in metrics}
     given: dict[str, float] = {}
     for name, value in floors.items():
@@ -387,8 +389,8 @@ def _floors(metrics: Sequence[Metric], floors: Mapping[str, float]) -> dict[str,
     return found
 
 
-def _own_share(runtime: Runtime | None, metrics: Sequence[Metric]) -> Runtime | None:
-    """The runtime of one process of several: judges share the limits, and none runs without one."""
+def _divide_limits(runtime: Runtime | None, metrics: Sequence[Metric]) -> Runtime | None:
+    """Return the runtime of one of several processes: they share the limits of judges, which must have one."""
     if not any("judge" in metric.needs for metric in metrics):
         return runtime
     runtime = runtime or get_runtime()

@@ -1,4 +1,4 @@
-"""What a trainer passes to a reward: completions in plain and chat form, and columns of the data set beside them."""
+"""The input of a reward function: completions in plain and chat form, and columns of the data set."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from captious.io.printed import parse_text_list
 if TYPE_CHECKING:
     from captious.scorer import Scorer
 
+# Columns with an image, or with a list of images whose first one is used.
 PICTURES = ("images", *IMAGE_COLUMNS)
-"""Columns with an image, or with a list of images whose first one is used."""
+# Further columns that metrics read.
 FIELDS = (OBJECT_COLUMN, STYLE_COLUMN, "source")
-"""Further columns that metrics read."""
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """The captions of a batch with the item of each, by its id or by what the batch says of it."""
+    """The captions of a batch with the item of each."""
 
     texts: tuple[str | None, ...]
     """None if a completion contains no caption."""
@@ -40,7 +40,7 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class RolloutReader:
-    """How completions and columns of a trainer are read. ``references`` and ``images`` say which come from columns."""
+    """A reader of completions and columns. ``references`` and ``images`` say which inputs come from columns."""
 
     pattern: re.Pattern[str] | None = None
     id_column: str | None = None
@@ -48,47 +48,47 @@ class RolloutReader:
     images: bool = False
 
     def read(self, completions: Sequence[Any], columns: Mapping[str, Any], known: Scorer | None) -> Rollouts:
-        """The captions and their items; ``known`` has the references or images that were given by id."""
+        """Read the captions and their items; ``known`` has the references or images that were given by id."""
         if isinstance(completions, str) or not isinstance(completions, Sequence):
             raise InputError(f"completions: {type(completions).__name__}, expected a list of completions")
         size = len(completions)
         usable = {name: values for name, values in columns.items() if _is_column(values, size)}
-        references = self._references(usable) if self.references else None
+        references = self._read_references(usable) if self.references else None
         fields = {name: tuple(usable[name]) for name in FIELDS if name in usable}
         if self.images:
             pictures = next((usable[name] for name in PICTURES if name in usable), None)
             if pictures is not None:
-                fields["image"] = tuple(map(_first_picture, pictures))
-        texts = self.captions(completions)
-        column = self._id_column(usable, known)
+                fields["image"] = tuple(map(_get_first_image, pictures))
+        texts = self.extract_captions(completions)
+        column = self._find_id_column(usable, known)
         if column is not None:
-            ids = tuple(one if isinstance(one, str) else _id(one) for one in usable[column])
+            ids = tuple(one if isinstance(one, str) else _format_id(one) for one in usable[column])
             return Rollouts(texts, ids, ids, references, fields, column)
         people = references or ((),) * size
         pictures = [one if isinstance(one, str) else id(one) for one in fields.get("image", (None,) * size)]
-        ids = _numbered(list(zip(people, pictures, strict=True)))
-        prompts = _numbered(people if any(people) else [str(prompt) for prompt in usable.get("prompts", ids)])
+        ids = _number_keys(list(zip(people, pictures, strict=True)))
+        prompts = _number_keys(people if any(people) else [str(prompt) for prompt in usable.get("prompts", ids)])
         return Rollouts(texts, ids, prompts, references, fields)
 
-    def captions(self, completions: Sequence[Any]) -> tuple[str | None, ...]:
-        """The caption in each completion; None where it holds none."""
-        texts = _encodable([one if isinstance(one, str) else text_of(one) for one in completions])
-        return tuple(texts) if self.pattern is None else tuple(map(self._extracted, texts))
+    def extract_captions(self, completions: Sequence[Any]) -> tuple[str | None, ...]:
+        """Return the caption in each completion, or None."""
+        texts = _replace_surrogates([one if isinstance(one, str) else get_text(one) for one in completions])
+        return tuple(texts) if self.pattern is None else tuple(map(self._extract, texts))
 
-    def _extracted(self, text: str) -> str | None:
-        """The caption in a completion; None if the pattern finds none."""
+    def _extract(self, text: str) -> str | None:
+        """Return the caption in a completion; None if the pattern does not match."""
         assert self.pattern is not None
         matches = list(self.pattern.finditer(text))
         return matches[-1][1 if self.pattern.groups else 0] if matches else None
 
-    def _id_column(self, columns: Mapping[str, Any], known: Scorer | None) -> str | None:
-        """The column with the ids of items: the requested one, or the first that contains known ids."""
+    def _find_id_column(self, columns: Mapping[str, Any], known: Scorer | None) -> str | None:
+        """Return the column with the ids of items: the requested one, or the first that contains known ids."""
         if self.id_column is not None:
             if self.id_column not in columns:
                 raise InputError(f"no column {self.id_column!r} in the data set, expected the ids of items")
             return self.id_column
         for name in ID_COLUMNS:
-            values = [_plain(value) for value in columns.get(name, ())]
+            values = [_unwrap(value) for value in columns.get(name, ())]
             named = bool(values) and all(isinstance(value, (str, int)) for value in values)
             if named and (known is None or any(value in known for value in values)):
                 return name
@@ -99,8 +99,8 @@ class RolloutReader:
             )
         return None
 
-    def _references(self, columns: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-        """The references of each completion: a text, a list, or a printed list; None if a row has no such value."""
+    def _read_references(self, columns: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+        """Return the references of each completion: a text, a list, or a printed list; empty if a row has none."""
         name = next((name for name in REFERENCE_COLUMNS if name in columns), None)
         if name is None:
             raise InputError(
@@ -110,7 +110,7 @@ class RolloutReader:
         people, faults = list[tuple[str, ...]](), list[InputError]()
         for row, value in enumerate(columns[name]):
             try:
-                people.append(references_of(value, f"column {name!r}, row {row}"))
+                people.append(parse_references(value, f"column {name!r}, row {row}"))
             except InputError as error:
                 people.append(())
                 faults.append(error)
@@ -119,13 +119,13 @@ class RolloutReader:
         return tuple(people)
 
 
-def extraction(extract: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
-    """The pattern of a caption in a completion, whose last match counts.
+def compile_extraction(extract: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
+    """Return the pattern of a caption in a completion; its last match counts.
 
     A word is a tag: ``caption`` finds what is between ``<caption>`` and ``</caption>``. An end tag, such as
     ``</think>``, finds what follows it. Anything else is a regular expression; its first group is the caption.
 
-    >>> [extraction(one).search("<think>a dog?</think> <caption>a cat</caption>")[1] for one in ("caption", "</think>")]
+    >>> [compile_extraction(one).search("<think>a dog?</think> <caption>a cat</caption>")[1] for one in ("caption", "</think>")]
     ['a cat', ' <caption>a cat</caption>']
     """
     if extract is None or isinstance(extract, re.Pattern):
@@ -143,10 +143,10 @@ def extraction(extract: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
         raise InputError(f"extract {extract!r}: {error}, expected a tag such as caption, or a pattern") from None
 
 
-def text_of(completion: Any) -> str:
-    """The text of a completion: a string, or the last message of the assistant.
+def get_text(completion: Any) -> str:
+    """Return the text of a completion: a string, or the last message of the assistant.
 
-    >>> text_of([{"role": "assistant", "content": [{"type": "text", "text": "a dog"}]}])
+    >>> get_text([{"role": "assistant", "content": [{"type": "text", "text": "a dog"}]}])
     'a dog'
     """
     if isinstance(completion, str):
@@ -167,10 +167,10 @@ def text_of(completion: Any) -> str:
     return "" if content is None else str(content)
 
 
-def references_of(value: Any, where: str) -> tuple[str, ...]:
-    """References from a cell: a text, a list of texts, or a list as JSON or Python prints it.
+def parse_references(value: Any, where: str) -> tuple[str, ...]:
+    """Parse references from a cell: a text, a list of texts, or a list as JSON or Python prints it.
 
-    >>> references_of("['a dog', 'the dog']", "row 0"), references_of("a dog", "row 0")
+    >>> parse_references("['a dog', 'the dog']", "row 0"), parse_references("a dog", "row 0")
     (('a dog', 'the dog'), ('a dog',))
     """
     if isinstance(value, str) and not value.lstrip().startswith(("[", "(")):
@@ -178,8 +178,8 @@ def references_of(value: Any, where: str) -> tuple[str, ...]:
     return tuple(parse_text_list(value, where, "references") or ())
 
 
-def _encodable(texts: list[str]) -> list[str]:
-    """The texts with U+FFFD for every half of a surrogate pair, which models and files cannot take."""
+def _replace_surrogates(texts: list[str]) -> list[str]:
+    """Replace every lone surrogate by U+FFFD, because models and files cannot encode it."""
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
@@ -191,21 +191,21 @@ def _is_column(values: Any, size: int) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str) and len(values) == size
 
 
-def _first_picture(value: Any) -> Any:
+def _get_first_image(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return value[0] if value else None
     return value
 
 
-def _numbered(keys: Sequence[Hashable]) -> tuple[str, ...]:
-    """A number for each key, in the order in which they come."""
+def _number_keys(keys: Sequence[Hashable]) -> tuple[str, ...]:
+    """Return a number for each key, in the order of first occurrence."""
     numbers = {key: str(number) for number, key in enumerate(dict.fromkeys(keys))}
     return tuple(numbers[key] for key in keys)
 
 
-def _plain(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     return value if isinstance(value, (str, int)) else value.item() if hasattr(value, "item") else value
 
 
-def _id(value: Any) -> str:
-    return str(_plain(value))
+def _format_id(value: Any) -> str:
+    return str(_unwrap(value))

@@ -1,4 +1,4 @@
-"""A reward follows from the value of a metric: clipped to bounds, then divided by a scale fixed before the training."""
+"""Scaling of metric values to rewards: clipped to bounds, then divided by a scale fixed before the training."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key
 from captious.scorer import Scorer
 
+# The scale of each metric is its standard deviation over reference captions.
 REFERENCES = "references"
-"""The scale of each metric is its standard deviation over reference captions."""
+# Items whose references are scored for that at most.
 SPREAD_ITEMS = 500
-"""Items whose references are scored for that at most."""
 
 Bounds = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The bounds of a metric's value, and the number that it is then divided by.
+    """The bounds of a metric's value, and the divisor.
 
     >>> Scaling(0.0, 2.0, 4.0)(np.array([-1.0, 1.0, 3.0])).tolist()
     [0.0, 0.25, 0.5]
@@ -38,32 +38,34 @@ class Scaling:
     scale: float = 1.0
 
     def __call__(self, values: Floats) -> Floats:
-        """The rewards of values; NaN stays NaN."""
+        """Return the rewards of values; NaN stays NaN."""
         return np.clip(values, self.low, self.high) / self.scale
 
     def __str__(self) -> str:
-        """What follows the metric in a list of rewards; nothing where values stay as they are."""
+        """Return the scaling as text for a list of rewards; empty if values are unchanged."""
         bounds = f" clipped to {self.low:g} … {self.high:g}" if self.low > -math.inf or self.high < math.inf else ""
         return bounds + (f" / {self.scale:g}" if self.scale != 1 else "")
 
     def to_record(self) -> list[float | None]:
-        """Bounds and scale as JSON holds them."""
+        """Return bounds and scale as JSON values."""
         return [*(value if math.isfinite(value) else None for value in (self.low, self.high)), self.scale]
 
     @classmethod
     def of_record(cls, record: Sequence[Any]) -> Scaling:
-        """The same again."""
+        """Parse bounds and scale from JSON values."""
         low, high, scale = record
         return cls(-math.inf if low is None else float(low), math.inf if high is None else float(high), float(scale))
 
 
-def scalings(metrics: Sequence[Metric], clip: Any, scale: Any, scorer: Scorer | None) -> dict[str, Scaling]:
-    """The scaling of each metric as it is asked for; ``scorer`` has the references, where they are given by id."""
-    bounds, scales = _bounds(metrics, clip), _scales(metrics, scale, scorer)
+def make_scalings(metrics: Sequence[Metric], clip: Any, scale: Any, scorer: Scorer | None) -> dict[str, Scaling]:
+    """Return the requested scaling of each metric; ``scorer`` has the references, if they are given by id."""
+    bounds, scales = _parse_bounds(metrics, clip), _parse_scales(metrics, scale, scorer)
     return {str(one): Scaling(*bounds[str(one)], scales[str(one)]) for one in metrics}
 
 
-def _bounds(metrics: Sequence[Metric], clip: Bounds | Mapping[str, Bounds] | None) -> dict[str, tuple[float, float]]:
+def _parse_bounds(
+    metrics: Sequence[Metric], clip: Bounds | Mapping[str, Bounds] | None
+) -> dict[str, tuple[float, float]]:
     by_name = (
         clip if isinstance(clip, Mapping) else dict.fromkeys(map(str, metrics), (None, None) if clip is None else clip)
     )
@@ -79,12 +81,12 @@ def _bounds(metrics: Sequence[Metric], clip: Bounds | Mapping[str, Bounds] | Non
     return bounds
 
 
-def _scales(metrics: Sequence[Metric], scale: Any, scorer: Scorer | None) -> dict[str, float]:
+def _parse_scales(metrics: Sequence[Metric], scale: Any, scorer: Scorer | None) -> dict[str, float]:
     labels = {str(metric): metric.label for metric in metrics}
     if scale is None:
         return dict.fromkeys(labels, 1.0)
     if scale == REFERENCES:
-        return _reference_spreads(metrics, scorer)
+        return _measure_spreads(metrics, scorer)
     if not isinstance(scale, Mapping):
         raise InputError(f"scale: {scale!r}, expected 'references', or numbers by the names of metrics")
     scales = dict.fromkeys(labels, 1.0)
@@ -95,8 +97,8 @@ def _scales(metrics: Sequence[Metric], scale: Any, scorer: Scorer | None) -> dic
     return scales
 
 
-def _reference_spreads(metrics: Sequence[Metric], scorer: Scorer | None) -> dict[str, float]:
-    """The standard deviation of each metric over first references, each scored against the others of its item.
+def _measure_spreads(metrics: Sequence[Metric], scorer: Scorer | None) -> dict[str, float]:
+    """Return the standard deviation of each metric over first references, each scored against the others of its item.
 
     It is rounded to four digits, so that processes and machines agree on it.
     """
@@ -111,7 +113,7 @@ def _reference_spreads(metrics: Sequence[Metric], scorer: Scorer | None) -> dict
     items = items.take(usable[:: max(len(usable) // SPREAD_ITEMS, 1)][:SPREAD_ITEMS])
     first = [texts[0] for texts in items.references]
     others = replace(items, references=Ragged.of([texts[1:] for texts in items.references]))
-    found = scorer.with_items(others).explained(items.ids, first, metrics)
+    found = scorer.with_items(others).explain_values(items.ids, first, metrics)
     spreads = {}
     for metric in metrics:
         values = found[str(metric)].values
@@ -127,5 +129,5 @@ def _reference_spreads(metrics: Sequence[Metric], scorer: Scorer | None) -> dict
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
+    """Return True if a value is a finite number."""
     return isinstance(value, Real) and math.isfinite(value)

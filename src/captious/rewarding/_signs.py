@@ -32,21 +32,21 @@ from captious.options import Resampling
 from captious.stats import Shift, holm, mean_shift, spearman
 
 SignName = Literal["falls", "distinct", "equal", "repeats", "length", "ranks"]
+# Checks that are the start, and the number of the first check that is judged.
 START, FIRST = 2, 4
-"""Checks that are the start, and the number of the first check that is judged."""
+# Signs of an alarm.
 NEEDED = 2
-"""Signs of an alarm."""
 Trend = Literal["rose", "fell", "same"]
+# What an alarm means if the reward rose, and if it fell as well.
 MEANINGS: dict[Trend, str] = {"rose": "the policy may be gaming its reward", "fell": "the policy is collapsing"}
-"""What an alarm means if the reward rose, and if it fell as well."""
 ALPHA = 0.05
+# The least relative fall; shares of equal captions and repeated bigrams; change of length; correlation to halve.
 FALL, EQUAL, REPEATED, GROWTH, RANKS = 0.2, 0.25, 0.2, 1.5, 0.2
-"""The least relative fall; shares of equal captions and repeated bigrams; change of length; correlation to halve."""
 
 
 @dataclass(frozen=True)
 class StepCheck:
-    """The captions of one step: a number for each prompt, in the order in which prompts come."""
+    """The captions of one step: one number per prompt, in the order of first occurrence."""
 
     step: int
     prompts: tuple[str, ...]
@@ -73,7 +73,7 @@ class StepCheck:
         reward: Floats,
         watched: Mapping[str, Floats],
     ) -> StepCheck:
-        """The check of captions with their prompts, rewards and values."""
+        """Return the check of captions with their prompts, rewards and values."""
         numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
         owners = np.array([numbers[prompt] for prompt in prompts], dtype=np.int64)
         groups = [np.flatnonzero(owners == number) for number in range(len(numbers))]
@@ -86,11 +86,14 @@ class StepCheck:
         return cls(
             step,
             tuple(numbers),
-            _means(reward, groups),
-            {key: _means(values, groups) for key, values in watched.items()},
-            {key: np.array([_spearman(reward[one], values[one]) for one in groups]) for key, values in watched.items()},
-            _means(np.array([len(one) for one in words], dtype=np.float64), groups),
-            _means(repeats, groups),
+            _average_groups(reward, groups),
+            {key: _average_groups(values, groups) for key, values in watched.items()},
+            {
+                key: np.array([_compute_spearman(reward[one], values[one]) for one in groups])
+                for key, values in watched.items()
+            },
+            _average_groups(np.array([len(one) for one in words], dtype=np.float64), groups),
+            _average_groups(repeats, groups),
             len(set(pairs)) / len(pairs) if pairs else 0.0,
             sum(prompts_of[text] > 1 for text in texts) / max(len(texts), 1),
         )
@@ -107,7 +110,7 @@ class Sign:
 
 @dataclass(frozen=True)
 class DriftVerdict:
-    """What a check shows against the start."""
+    """The result of a check compared with the start."""
 
     step: int
     signs: tuple[Sign, ...]
@@ -116,17 +119,17 @@ class DriftVerdict:
 
     @property
     def alarm(self) -> bool:
-        """Whether there are signs enough for an alarm."""
+        """True if there are enough signs for an alarm."""
         return len(self.signs) >= NEEDED
 
     @property
     def trend(self) -> Trend:
-        """Whether the reward has risen or fallen significantly."""
-        return "same" if self.reward is None else _trend(self.reward)
+        """The significant change of the reward: rose, fell or same."""
+        return "same" if self.reward is None else _find_trend(self.reward)
 
     @property
     def meaning(self) -> str:
-        """What an alarm means, which depends on what happened to the reward."""
+        """The meaning of an alarm, which depends on the trend of the reward."""
         if self.reward is None or self.trend == "same":
             return "the captions are degrading, while the reward has not changed significantly"
         change = f"the reward {self.trend} from {self.reward.before:.3f} to {self.reward.after.value:.3f}"
@@ -136,14 +139,14 @@ class DriftVerdict:
 def judge_checks(
     checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str], paired: bool = False
 ) -> list[DriftVerdict]:
-    """The verdict on each check in the order of steps."""
+    """Return the verdict on each check in the order of steps."""
     return [judge_last(checks[:number], labels, held_out, paired) for number in range(1, len(checks) + 1)]
 
 
 def judge_last(
     checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str], paired: bool = False
 ) -> DriftVerdict:
-    """The verdict on the last check against the start of the training; the first ones show no sign.
+    """Return the verdict on the last check compared with the start of the training; the first checks have no sign.
 
     ``held_out`` are the watched metrics whose fall is a sign, and ``labels`` what they are called. The checks of a
     probe set are ``paired``: each prompt is compared with itself.
@@ -162,30 +165,30 @@ def judge_last(
     keys = [key for key in held_out if key in now.watched]
     reward = shift(lambda check: check.reward)
     signs = [
-        _fallen(reward, {key: shift(_watched(key)) for key in keys}, labels),
-        _distinct(float(np.mean([check.distinct for check in start])), now.distinct),
-        _equal(float(np.mean([check.equal for check in start])), now.equal),
-        _repeats(shift(lambda check: check.repeats)),
-        _length(shift(lambda check: check.words)),
-        _ranks({key: shift(_ranked(key)) for key in keys}, labels),
+        _check_falls(reward, {key: shift(_select_watched(key)) for key in keys}, labels),
+        _check_distinct(float(np.mean([check.distinct for check in start])), now.distinct),
+        _check_equal(float(np.mean([check.equal for check in start])), now.equal),
+        _check_repeats(shift(lambda check: check.repeats)),
+        _check_length(shift(lambda check: check.words)),
+        _check_ranks({key: shift(_select_ranks(key)) for key in keys}, labels),
     ]
     return DriftVerdict(now.step, tuple(sign for sign in signs if sign is not None), reward)
 
 
-def _watched(key: str) -> Callable[[StepCheck], Floats]:
+def _select_watched(key: str) -> Callable[[StepCheck], Floats]:
     return lambda check: check.watched[key]
 
 
-def _ranked(key: str) -> Callable[[StepCheck], Floats]:
+def _select_ranks(key: str) -> Callable[[StepCheck], Floats]:
     return lambda check: check.ranks[key]
 
 
-def _trend(reward: Shift) -> Trend:
+def _find_trend(reward: Shift) -> Trend:
     return "rose" if reward.p_up < ALPHA else "fell" if reward.p_down < ALPHA else "same"
 
 
-def _fallen(reward: Shift, metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | None:
-    trend = _trend(reward)
+def _check_falls(reward: Shift, metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | None:
+    trend = _find_trend(reward)
     if trend == "same":
         return None
     adjusted = holm([one.p_down for one in metrics.values()])
@@ -197,25 +200,25 @@ def _fallen(reward: Shift, metrics: Mapping[str, Shift], labels: Mapping[str, st
     return Sign("falls", f"the reward {trend} and {', '.join(fallen)}") if fallen else None
 
 
-def _distinct(before: float, after: float) -> Sign | None:
+def _check_distinct(before: float, after: float) -> Sign | None:
     if after <= before / 2 and before:
         return Sign("distinct", f"distinct bigrams fell from {before:.0%} to {after:.0%}")
     return None
 
 
-def _equal(before: float, after: float) -> Sign | None:
+def _check_equal(before: float, after: float) -> Sign | None:
     if after > EQUAL and after > 2 * before:
         return Sign("equal", f"{after:.0%} of the captions are also given to another prompt, {before:.0%} at the start")
     return None
 
 
-def _repeats(shift: Shift) -> Sign | None:
+def _check_repeats(shift: Shift) -> Sign | None:
     if shift.p_up < ALPHA and shift.after.value > max(REPEATED, 2 * shift.before):
         return Sign("repeats", f"repeated bigrams in a caption rose from {shift.before:.0%} to {shift.after.value:.0%}")
     return None
 
 
-def _length(shift: Shift) -> Sign | None:
+def _check_length(shift: Shift) -> Sign | None:
     grown = shift.p_up < ALPHA and shift.ratio >= GROWTH
     shrunk = shift.p_down < ALPHA and shift.ratio <= 1 / GROWTH
     if grown or shrunk:
@@ -224,7 +227,7 @@ def _length(shift: Shift) -> Sign | None:
     return None
 
 
-def _ranks(metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | None:
+def _check_ranks(metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | None:
     adjusted = holm([one.p_down for one in metrics.values()])
     lost = [
         f"{labels[key]} from {one.before:.2f} to {one.after.value:.2f}"
@@ -234,13 +237,13 @@ def _ranks(metrics: Mapping[str, Shift], labels: Mapping[str, str]) -> Sign | No
     return Sign("ranks", f"the rank correlation with the reward fell: {', '.join(lost)}") if lost else None
 
 
-def _means(values: Floats, groups: Sequence[Ints]) -> Floats:
-    """The mean of each group over its values that are there."""
+def _average_groups(values: Floats, groups: Sequence[Ints]) -> Floats:
+    """Return the mean of each group without missing values."""
     parts = [values[group] for group in groups]
     return np.array([part[~np.isnan(part)].mean() if (~np.isnan(part)).any() else np.nan for part in parts])
 
 
-def _spearman(one: Floats, other: Floats) -> float:
-    """Return Spearman's correlation, NaN also if there are fewer than three pairs."""
+def _compute_spearman(one: Floats, other: Floats) -> float:
+    """Return Spearman's correlation; NaN also for fewer than three pairs."""
     pairs = ~np.isnan(one) & ~np.isnan(other)
     return spearman(one, other) if pairs.sum() >= 3 else float("nan")

@@ -1,4 +1,4 @@
-"""A reward run as a page: reward and watched metrics over the steps, signs of drift, and the captions behind them."""
+"""The page of a reward run: reward and watched metrics over the steps, signs of drift, and captions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from captious.rewarding._log import LoggedStep, RewardLog, open_log
 from captious.rewarding._signs import FIRST, NEEDED, START, DriftVerdict, StepCheck, judge_checks
 from captious.stats import Estimate, mean_estimate
 
+# Captions of the gallery.
 SHOWN = 12
-"""Captions of the gallery."""
 SIGNS = {
     "falls": "metric falls",
     "distinct": "less distinct",
@@ -49,7 +49,7 @@ SIGNS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drift(PlainState, Result):
-    """What a policy gained and lost: every check of a reward run, compared with the first two."""
+    """Every check of a reward run, compared with the first two."""
 
     log: RewardLog
     logged: Sequence[LoggedStep]
@@ -66,7 +66,7 @@ class Drift(PlainState, Result):
 
     @cached_property
     def verdicts(self) -> list[DriftVerdict]:
-        """What each check shows against the start."""
+        """The verdict on each check."""
         return judge_checks(self.checks, self.log.labels, self.log.plan.held_out, bool(self.log.plan.probe))
 
     @property
@@ -75,7 +75,7 @@ class Drift(PlainState, Result):
         return [verdict.step for verdict in self.verdicts if verdict.alarm]
 
     def document(self) -> Document:
-        """Lay out the run: verdicts, reward and watched metrics over the steps, and captions to look at."""
+        """Return the page: verdicts, reward and watched metrics over the steps, and captions to look at."""
         size = sum(len(one.ids) for one in self.logged)
         title = f"{self.log.run.marker.name}: the reward and what it costs"
         if not self.logged:
@@ -85,11 +85,11 @@ class Drift(PlainState, Result):
             f"{len(self.logged)} checks from step {self.logged[0].step} to {self.logged[-1].step}, {every}; "
             f"{size:,} captions" + (f" of the same {len(set(probe)):,} items" if (probe := self.log.plan.probe) else "")
         )
-        sections = [self._summary(), *self._charts(), self._table(), *self._gallery()]
-        return Document(title, about, sections, notes=self._notes(), data=self._data())
+        sections = [self._summarize(), *self._draw_charts(), self._make_table(), *self._make_gallery()]
+        return Document(title, about, sections, notes=self._list_notes(), data=self._collect_data())
 
-    def _summary(self) -> Text:
-        """Whether there was an alarm, and what it saw."""
+    def _summarize(self) -> Text:
+        """Return whether there was an alarm, and its signs."""
         if not self.alarms:
             signs = [f"Step {one.step}: {sign.text}." for one in self.verdicts for sign in one.signs]
             begun = len(self.logged) >= FIRST
@@ -104,21 +104,21 @@ class Drift(PlainState, Result):
 
     @cached_property
     def _curves(self) -> dict[str, list[Estimate]]:
-        """What is drawn over the steps: means over prompts with their intervals, by label."""
+        """Means over prompts with their intervals for each step, by label."""
         labels, plan = self.log.labels, self.log.plan
         keys = [*plan.rewards, *plan.held_out, *plan.diversity]
         alone = list(plan.rewards.values()) == [1]
         reward = f"reward: {labels[keys.pop(0)]}" if alone else "reward"
-        curves = {reward: [_estimate(one, one.reward) for one in self.logged]}
+        curves = {reward: [_estimate_mean(one, one.reward) for one in self.logged]}
         for key in keys:
             rewarded = " (rewarded)" if key in plan.rewards else ""
-            curves[f"{labels[key]}{rewarded}"] = [_estimate(one, one.values[key]) for one in self.logged]
+            curves[f"{labels[key]}{rewarded}"] = [_estimate_mean(one, one.values[key]) for one in self.logged]
         curves["distinct bigrams"] = [Estimate(one.distinct) for one in self.checks]
         curves["words"] = [mean_estimate(one.words, _RESAMPLING) for one in self.checks]
         curves["captions of several prompts"] = [Estimate(one.equal) for one in self.checks]
         return curves
 
-    def _charts(self) -> list[Chart]:
+    def _draw_charts(self) -> list[Chart]:
         steps = [float(one.step) for one in self.logged]
         return [
             Chart(
@@ -140,7 +140,7 @@ class Drift(PlainState, Result):
             for name, curve in self._curves.items()
         ]
 
-    def _table(self) -> Table:
+    def _make_table(self) -> Table:
         columns: list[Column | str] = [Column("step", decimals=0), "signs"]
         columns += [Column(name, decimals=3, spread="half", level=_RESAMPLING.level) for name in self._curves]
         rows: list[list[Value]] = [
@@ -155,8 +155,8 @@ class Drift(PlainState, Result):
         note = f"± is half of the {_RESAMPLING.level:.0%} interval. missing: the share of captions without a reward."
         return Table("checks", "Checks", [*columns, Column("missing", decimals=3)], rows, note)
 
-    def _gallery(self) -> list[Any]:
-        """The captions that rank much higher by reward than by the metrics that are not rewarded."""
+    def _make_gallery(self) -> list[Any]:
+        """Return the captions that rank much higher by reward than by the metrics that are not rewarded."""
         plan, labels = self.log.plan, self.log.labels
         if not plan.held_out:
             return []
@@ -165,13 +165,13 @@ class Drift(PlainState, Result):
         others = []
         for key in plan.held_out:
             sign = 1.0 if facts[key].higher_is_better else -1.0
-            others.append(_shares(sign * np.concatenate([one.values[key] for one in self.logged])))
-        gained = _shares(reward)
+            others.append(_compute_shares(sign * np.concatenate([one.values[key] for one in self.logged])))
+        gained = _compute_shares(reward)
         with np.errstate(invalid="ignore"):
             lost = np.nanmean(np.stack([np.where(np.isnan(one), np.nan, one) for one in others]), axis=0)
         gap = np.where(np.isnan(gained - lost), -np.inf, gained - lost)
-        chosen = _different([(one, index) for one in self.logged for index in range(len(one.ids))], gap)
-        pictures = self._pictures([(one, index) for _, one, index in chosen])
+        chosen = _select_different([(one, index) for one in self.logged for index in range(len(one.ids))], gap)
+        pictures = self._find_pictures([(one, index) for _, one, index in chosen])
         entries: list[Entry] = []
         rows: list[list[Value]] = []
         for (place, one, index), picture in zip(chosen, pictures, strict=True):
@@ -191,14 +191,14 @@ class Drift(PlainState, Result):
         title = "Captions that gained most reward and lost most of the others"
         return [Gallery(title, entries, note, replaces="captions"), Table("captions", title, heads, rows)]
 
-    def _pictures(self, chosen: Sequence[tuple[LoggedStep, int]]) -> list[Picture | None]:
+    def _find_pictures(self, chosen: Sequence[tuple[LoggedStep, int]]) -> list[Picture | None]:
         if self.images is None:
             return [None] * len(chosen)
         names = [one.images[index] for one, index in chosen]
         paths = find_images(Path(self.images), [one.prompts[index] for one, index in chosen], names)
         return [Picture(path) if path and Path(path).is_file() else None for path in paths]
 
-    def _notes(self) -> list[str]:
+    def _list_notes(self) -> list[str]:
         plan = self.log.plan
         rewards = ", ".join(f"{weight:g} × {key}{plan.scalings.get(key, '')}" for key, weight in plan.rewards.items())
         return [
@@ -207,7 +207,7 @@ class Drift(PlainState, Result):
             f"check {FIRST} on. Intervals are of means over prompts.",
         ]
 
-    def _data(self) -> Mapping[str, Any]:
+    def _collect_data(self) -> Mapping[str, Any]:
         return {
             "rewards": self.log.plan.to_record(),
             "alarms": self.alarms,
@@ -215,7 +215,7 @@ class Drift(PlainState, Result):
                 {
                     "step": one.step,
                     "captions": len(one.ids),
-                    **{name: _plain(curve[number]) for name, curve in self._curves.items()},
+                    **{name: _convert_estimate(curve[number]) for name, curve in self._curves.items()},
                     "signs": [{"name": sign.name, "text": sign.text} for sign in self.verdicts[number].signs],
                     "alarm": self.verdicts[number].alarm,
                     "reward_trend": self.verdicts[number].trend,
@@ -229,13 +229,13 @@ _RESAMPLING = Resampling(interval="t")
 
 
 def read_drift(folder: str | Path, images: str | Path | None = None) -> Drift:
-    """The reward run of a folder that ``captious.rewards(..., out=folder)`` writes, finished or not."""
+    """Read the reward run of a folder that ``captious.rewards(..., out=folder)`` writes, finished or not."""
     log = open_log(folder)
     return Drift(log, log.read(), images)
 
 
-def _estimate(logged: LoggedStep, values: Floats) -> Estimate:
-    """The mean over prompts of the captions' values."""
+def _estimate_mean(logged: LoggedStep, values: Floats) -> Estimate:
+    """Return the mean over prompts of the captions' values."""
     prompts = {prompt: number for number, prompt in enumerate(dict.fromkeys(logged.prompts))}
     owners = np.array([prompts[prompt] for prompt in logged.prompts], dtype=np.int64)
     there = ~np.isnan(values)
@@ -245,8 +245,8 @@ def _estimate(logged: LoggedStep, values: Floats) -> Estimate:
     return mean_estimate(means, _RESAMPLING)
 
 
-def _different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[tuple[int, LoggedStep, int]]:
-    """The captions with the largest gap, and their place: no caption twice, and at most two of a prompt."""
+def _select_different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[tuple[int, LoggedStep, int]]:
+    """Return the captions with the largest gap, with their index: no caption twice, and at most two of a prompt."""
     chosen: list[tuple[int, LoggedStep, int]] = []
     texts, prompts = set[str](), Counter[str]()
     for place in np.argsort(-gap, kind="stable").tolist():
@@ -260,12 +260,12 @@ def _different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[
     return chosen
 
 
-def _shares(values: Floats) -> Floats:
-    """The share of values that are lower, half of the equal ones included; NaN if a value is missing."""
+def _compute_shares(values: Floats) -> Floats:
+    """Return the share of lower values, with half of the equal ones; NaN if a value is missing."""
     known = np.sort(values[~np.isnan(values)])
     below, upto = np.searchsorted(known, values), np.searchsorted(known, values, side="right")
     return np.where(np.isnan(values), np.nan, (below + upto) / max(2 * len(known), 1))
 
 
-def _plain(estimate: Estimate) -> dict[str, float]:
+def _convert_estimate(estimate: Estimate) -> dict[str, float]:
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

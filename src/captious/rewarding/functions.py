@@ -1,4 +1,4 @@
-"""``captious.rewards``: metrics as the reward functions that TRL's trainers take, and as ms-swift's plug-ins."""
+"""``captious.rewards``: metrics as reward functions for TRL's trainers, verl and ms-swift."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from captious._core.arguments import accept_positions
 from captious._core.specs import split_specs
 from captious._core.types import Floats
-from captious._evaluate import Specs, metric_specs
+from captious._evaluate import Specs, check_specs
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse, make_short_names
 from captious.options import Runtime
-from captious.rewarding._monitor import Generate, Monitor, watch_plan
+from captious.rewarding._monitor import Generate, Monitor, make_watch_plan
 from captious.rewarding._panel import Panel, ScoredBatch
-from captious.rewarding._rollouts import RolloutReader, extraction
+from captious.rewarding._rollouts import RolloutReader, compile_extraction
 from captious.rewarding._scaling import Bounds, Scaling, is_number
 from captious.runs.report import PREFIX
 
@@ -31,7 +31,7 @@ EXAMPLE = "0.7*cider + 0.3*clipscore"
 
 
 class Reward:
-    """A metric, or a weighted sum of metrics, as a reward function: completions and columns of the data set in.
+    """A metric, or a weighted sum of metrics, as a reward function of completions and columns of the data set.
 
     Higher is better: a metric for which lower is better is negated. A trainer calls the object, verl calls
     ``compute_score``. The name in logs is ``__name__``.
@@ -43,17 +43,17 @@ class Reward:
         self.__name__ = name
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """The reward of each completion; None if a technical fault leaves it without one."""
+        """Return the reward of each completion; None if it cannot be scored for a technical reason."""
         batch, new = self.panel.score(self.__name__, completions, columns)
         if new:
-            tell(batch, columns)
-            self._tell_terms(batch, columns.get("log_metric"))
+            log_batch(batch, columns)
+            self._log_terms(batch, columns.get("log_metric"))
             if self.monitor is not None:
                 self.monitor.observe(batch, columns)
-        return batch.listed(self.panel.weighted(batch.values, self.terms) + 0.0)  # no -0.0 in logs
+        return batch.list_rewards(self.panel.sum_rewards(batch.values, self.terms) + 0.0)  # no -0.0 in logs
 
-    def _tell_terms(self, batch: ScoredBatch, log_metric: Any) -> None:
-        """Write the mean of each metric of a sum into the trainer's logs, which have only the sum otherwise."""
+    def _log_terms(self, batch: ScoredBatch, log_metric: Any) -> None:
+        """Log the mean of each metric of a sum with the trainer, which otherwise logs only the sum."""
         for key, name in self.names.items() if len(self.terms) > 1 and callable(log_metric) else ():
             known = batch.values[key][~np.isnan(batch.values[key])]
             if len(known):
@@ -67,7 +67,7 @@ class Reward:
         extra_info: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> dict[str, float]:
-        """The score of one response as verl asks for it, with the value of each metric beside it.
+        """Return the score of one response in the form that verl expects, with the value of each metric.
 
         The item is found by its id in ``extra_info``; references that were not given by id are ``ground_truth``. verl
         has no missing rewards, so a response that cannot be scored gets the floor, and ``captious/missing`` is 1.
@@ -79,7 +79,7 @@ class Reward:
         missing = bool(batch.gaps)
         values = self._floors if missing else batch.values
         named = {name: float(values[key][0]) for key, name in self.names.items()}
-        score = float(self.panel.weighted(values, self.terms)[0])
+        score = float(self.panel.sum_rewards(values, self.terms)[0])
         return {"score": score, **named, f"{PREFIX}/missing": float(missing)}
 
     @property
@@ -89,13 +89,13 @@ class Reward:
 
     @property
     def scaling(self) -> Scaling:
-        """The bounds of the metric's value, and what it is divided by."""
+        """The bounds of the metric's value, and its divisor."""
         return self.panel.scalings[str(self.metric)]
 
     @property
     def floor(self) -> float:
         """The reward of an empty caption."""
-        return float(self.panel.weighted(self._floors, self.terms)[0])
+        return float(self.panel.sum_rewards(self._floors, self.terms)[0])
 
     @property
     def _floors(self) -> dict[str, Floats]:
@@ -109,15 +109,15 @@ class Reward:
 
 
 class AsyncReward(Reward):
-    """A reward that a trainer awaits, so that it waits for judges and for other such functions at the same time."""
+    """A reward that a trainer awaits, so that judges and other asynchronous rewards run concurrently."""
 
     async def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:  # type: ignore[override]
-        """The reward of each completion, computed in a thread."""
+        """Return the reward of each completion, computed in a thread."""
         return await asyncio.to_thread(super().__call__, completions, **columns)
 
 
 class Rewards(list[Reward]):
-    """The rewards of a run, a list for ``reward_funcs``. They share references, models and one pass per batch."""
+    """The rewards of a run, as a list for ``reward_funcs``. They share references, models and one pass per batch."""
 
     weights: list[float]
     """The weight of each, as ``GRPOConfig(reward_weights=...)`` wants it."""
@@ -133,11 +133,11 @@ class Rewards(list[Reward]):
         ms-swift makes an object of each, calls it by the name of its class, and trains on 0 if a value is missing,
         which may be better than any caption's reward.
         """
-        return {one.__name__: swift_class(one) for one in self}
+        return {one.__name__: make_swift_class(one) for one in self}
 
     @property
     def asynchronous(self) -> Rewards:
-        """The same as ``async`` functions, for TRL and ms-swift: they run together with other such functions."""
+        """The same rewards as ``async`` functions, for TRL and ms-swift: they run concurrently with others."""
         members = [AsyncReward(one.panel, one.monitor, one.terms, one.__name__) for one in self]
         return Rewards(members, self.weights)
 
@@ -153,7 +153,7 @@ class Rewards(list[Reward]):
 
     @property
     def panel(self) -> Panel:
-        """What they share."""
+        """The panel that they share."""
         return self[0].panel
 
     def __repr__(self) -> str:
@@ -180,7 +180,7 @@ def rewards(
     runtime: Runtime | None = None,
     language: str | None = None,
 ) -> Rewards:
-    """Metrics as reward functions for reinforcement learning, one for each metric.
+    """Return metrics as reward functions for reinforcement learning, one for each metric.
 
     An empty caption, or a completion without a caption, gets the worst value of each metric. A caption that cannot be
     scored for a technical reason, such as an image that cannot be read or a server that is down, gets None from all.
@@ -237,47 +237,47 @@ def rewards(
     >>> one.compute_score(solution_str="a dog runs", extra_info={"id": "7"})
     {'score': 1.0, 'captious/rouge': 1.0, 'captious/rouge_n': 1.0, 'captious/missing': 0.0}
     """
-    members, shares = _weighted_members(metrics, weights)
-    reader = RolloutReader(extraction(extract), id_column)
+    members, shares = _parse_members(metrics, weights)
+    reader = RolloutReader(compile_extraction(extract), id_column)
     monitored = any(one is not None for one in (watch, out, probe, generate))
-    plan = watch_plan(members, shares, watch, every, out, probe, generate) if monitored else None
+    plan = make_watch_plan(members, shares, watch, every, out, probe, generate) if monitored else None
     watched = plan.watched if plan else ()
     panel = Panel(members, references, images, reader, floors, runtime, watched, clip, scale, language)
     monitor = Monitor(panel, plan) if plan else None
     names = make_short_names(members)
     return Rewards(
-        [Reward(panel, monitor, {one: _sign(one)}, f"{PREFIX}/{names[str(one)]}") for one in members], shares
+        [Reward(panel, monitor, {one: _get_sign(one)}, f"{PREFIX}/{names[str(one)]}") for one in members], shares
     )
 
 
-def _sign(metric: Metric) -> float:
+def _get_sign(metric: Metric) -> float:
     return 1.0 if metric.higher_is_better else -1.0
 
 
-def _weighted_members(
+def _parse_members(
     metrics: Specs, weights: Sequence[float] | Mapping[str, float] | None
 ) -> tuple[list[Metric], list[float]]:
-    """The requested metrics and the weight of each, from a sum or from a list of metrics with weights."""
+    """Return the metrics and the weight of each, from a sum or from a list of metrics with weights."""
     if not is_sum(metrics):
-        members = _members(metrics)
-        return members, [_weight(metric, weights, members) for metric in members]
+        members = _parse_metrics(metrics)
+        return members, [_get_weight(metric, weights, members) for metric in members]
     if weights is not None:
         raise InputError(f"weights: {metrics!r} has weights already, expected them in one place")
-    terms = weights_of(str(metrics))
-    return list(terms), [weight * _sign(metric) for metric, weight in terms.items()]
+    terms = parse_sum(str(metrics))
+    return list(terms), [weight * _get_sign(metric) for metric, weight in terms.items()]
 
 
-def _members(metrics: Specs) -> list[Metric]:
-    """The requested metrics; one with variants, such as ``bleu``, is its default variant."""
-    specs = [part for one in metric_specs(metrics) for part in (split_specs(one) if isinstance(one, str) else [one])]
+def _parse_metrics(metrics: Specs) -> list[Metric]:
+    """Return the metrics; one with variants, such as ``bleu``, is its default variant."""
+    specs = [part for one in check_specs(metrics) for part in (split_specs(one) if isinstance(one, str) else [one])]
     members = list(dict.fromkeys(one if isinstance(one, Metric) else parse(one) for one in specs))
     if not members:
         raise InputError("no metric named, expected a list such as 'cider, clipscore'")
     return members
 
 
-def tell(batch: ScoredBatch, columns: Mapping[str, Any]) -> None:
-    """Write the ids and the shares of missing and floored captions into the trainer's own logs, if it has any."""
+def log_batch(batch: ScoredBatch, columns: Mapping[str, Any]) -> None:
+    """Log the ids and the shares of missing and floored captions with the trainer, if it has a log."""
     log_metric, log_extra = columns.get("log_metric"), columns.get("log_extra")
     if callable(log_metric):
         log_metric(f"{PREFIX}/missing", batch.missing)
@@ -286,8 +286,8 @@ def tell(batch: ScoredBatch, columns: Mapping[str, Any]) -> None:
         log_extra("id", list(batch.rollouts.ids))
 
 
-def swift_class(reward: Reward) -> type:
-    """A class for ms-swift whose objects are the reward, with the floor for a missing value."""
+def make_swift_class(reward: Reward) -> type:
+    """Return a class for ms-swift whose objects are the reward, with the floor for a missing value."""
     name = reward.__name__
 
     def filled(values: Sequence[float | None]) -> list[float]:
@@ -303,17 +303,19 @@ def swift_class(reward: Reward) -> type:
         self.args = args
 
     def reduce(self: Any) -> tuple[Any, ...]:
-        return _swift_object, (reward, self.args)
+        return _make_swift_object, (reward, self.args)
 
     calls = awaited if isinstance(reward, AsyncReward) else call
     return type(name, (), {"__init__": make, "__call__": calls, "__reduce__": reduce, "__doc__": f"{reward.metric}"})
 
 
-def _swift_object(reward: Reward, args: Any) -> Any:
-    return swift_class(reward)(args=args)
+def _make_swift_object(reward: Reward, args: Any) -> Any:
+    return make_swift_class(reward)(args=args)
 
 
-def _weight(metric: Metric, weights: Sequence[float] | Mapping[str, float] | None, metrics: Sequence[Metric]) -> float:
+def _get_weight(
+    metric: Metric, weights: Sequence[float] | Mapping[str, float] | None, metrics: Sequence[Metric]
+) -> float:
     """The weight of a metric."""
     if weights is None:
         return 1.0
@@ -342,10 +344,10 @@ def is_sum(metrics: Any) -> bool:
     return "*" in outside or "+" in outside or bool(_SIGN.search(f"{outside} "))
 
 
-def weights_of(expression: str) -> dict[Metric, float]:
-    """The metrics of a sum with their weights. There are spaces around + and -.
+def parse_sum(expression: str) -> dict[Metric, float]:
+    """Parse the metrics of a sum with their weights. There must be spaces around + and -.
 
-    >>> {str(metric): weight for metric, weight in weights_of("cider(idf=coco-train) - 0.5*chair_i").items()}
+    >>> {str(metric): weight for metric, weight in parse_sum("cider(idf=coco-train) - 0.5*chair_i").items()}
     {'cider(idf=coco-train)': 1.0, 'chair(value=i)': -0.5}
     """
     parts = _SIGN.split(expression.strip())

@@ -1,4 +1,4 @@
-"""The scored folder: what ``captious score`` writes, opens again and reports, from a file and from shards alike."""
+"""The run folder that ``captious score`` writes: format, reader and report, the same for a file and for shards."""
 
 from captious._core.lazy import make_exports
 

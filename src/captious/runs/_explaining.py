@@ -1,4 +1,4 @@
-"""Why an item of a run has its values, from what its folder holds.
+"""Explanations of single items of a stored run, from the content of its folder.
 
 A run may come from somebody else. So no chat model is asked: what a judge said comes from the store of replies. No
 module that the run names is imported, and no image outside its folder is opened unless the caller names their folder.
@@ -27,13 +27,13 @@ from captious.runs.tables import IMAGE
 if TYPE_CHECKING:
     from captious.runs.report import Report
 
+# Values closer than this are those of the run.
 SAME = 1e-6
-"""Values closer than this are those of the run."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredItem:
-    """One item of a run, with the name of its part and its values."""
+    """One item of a run, with its part, its captions and its values."""
 
     report: Report
     run: Run
@@ -46,7 +46,7 @@ class StoredItem:
 
     @classmethod
     def find(cls, report: Report, run: Run, id: Any) -> StoredItem:
-        """The item of an id. Of parts that do not hold it, only the ids are read."""
+        """Find the item with an id. In parts without this id, only the id column is read."""
         import pyarrow.compute as pc
 
         first, known = 0, list[str]()
@@ -66,7 +66,7 @@ class StoredItem:
         raise UnknownKey(f"{run.address}: no item with id {str(id)!r}{hint or such}")
 
     def explain(self, metric: Metric) -> Explanation:
-        """Why the item has its value under a metric of the run."""
+        """Explain the value of the item under a metric of the run."""
         key, where = str(metric), self.run.address
         summary = self.report.parts[self.part][key]
         if self.image and "image" in metric.needs and self.item.images[0] is None:
@@ -78,7 +78,7 @@ class StoredItem:
             raise InputError(f"{where}: contains no references, which explaining {key} needs; score the captions again")
         runtime = get_runtime()
         with using(replace(runtime, judging=replace(runtime.judging, replay=True, dry_run=False))):
-            state = self._state(metric, summary.corpus)
+            state = self._load_state(metric, summary.corpus)
             explanation = metric.explain(self.item, self.item.ids[0], state)
             current_settings = Signature.of(metric, self.item, state, 0, {}).settings
         # Of a list of items that was chosen at reading, the run holds those that were chosen.
@@ -95,8 +95,8 @@ class StoredItem:
             notes.append(f"the run has the value {value:.6f}, computed again it is {explanation.value:.6f}")
         return replace(explanation, breakdown=replace(explanation.breakdown, notes=notes))
 
-    def _state(self, metric: Metric, corpus: str) -> Any:
-        """What the metric knew of the corpus: merged from shards, or prepared again from all captions of the run."""
+    def _load_state(self, metric: Metric, corpus: str) -> Any:
+        """Return the corpus state of the metric: merged from shards, or prepared again from all captions of the run."""
         if not metric.needs_corpus:
             return metric.prepare(self.item)
         if corpus:
@@ -105,8 +105,8 @@ class StoredItem:
         return captions.once(("state", metric), lambda: metric.prepare(captions))
 
 
-def with_own_images(run: Run, captions: CaptionSet, images: str | os.PathLike[str] | None) -> CaptionSet:
-    """The captions of a run with the images that may be opened: those in its folder, or in the one that is named."""
+def attach_images(run: Run, captions: CaptionSet, images: str | os.PathLike[str] | None) -> CaptionSet:
+    """Return the captions with the images that may be opened: those inside the run folder, or those in ``images``."""
     if IMAGE not in captions.columns or not len(captions):
         return captions
     names = [name if isinstance(name, str) and name else None for name in captions.columns[IMAGE]]
@@ -115,12 +115,12 @@ def with_own_images(run: Run, captions: CaptionSet, images: str | os.PathLike[st
         below = [Path(name).name if name and Path(name).is_absolute() else name for name in names]
         own: Sequence[str | None] = find_images(Path(images), captions.ids, below)
     else:
-        own = [_inside(run.address, name) for name in names]
+        own = [_find_inside(run.address, name) for name in names]
     return replace(captions, columns={**captions.columns, IMAGE: tuple(own)})
 
 
-def _inside(address: str, name: str | None) -> str | None:
-    """The path of an image that lies in the folder of the run; None for any other."""
+def _find_inside(address: str, name: str | None) -> str | None:
+    """Return the path of an image if it is a file inside the run folder, else None."""
     if name is None or is_remote(address) or is_remote(name):
         return None
     folder = Path(address).resolve()

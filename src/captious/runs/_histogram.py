@@ -1,4 +1,4 @@
-"""How values are spread, in bins that histograms of other shards share, so that they add up."""
+"""Histograms whose bins are shared between shards, so that they can be added exactly."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from captious._core.types import Floats
 
+# The number of bins at most.
 BINS = 256
-"""The number of bins at most."""
+# Bins are not narrower than 2**-40 of the largest value.
 FINEST = 40
-"""Bins are not narrower than 2**-40 of the largest value."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Histogram:
 
     @classmethod
     def of(cls, values: Floats) -> Histogram:
-        """The histogram of all finite values."""
+        """Return the histogram of all finite values."""
         values = values[np.isfinite(values)]
         if not len(values):
             return cls()
@@ -50,7 +50,7 @@ class Histogram:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Histogram:
-        """The histogram again from its JSON value; a ValueError where its numbers are impossible."""
+        """Parse a histogram from its JSON value; raise ValueError if its numbers are impossible."""
         exponent, first, counts = int(record["exponent"]), int(record["first"]), tuple(map(int, record["counts"]))
         if not -1000 <= exponent <= 1000 or abs(first) >= 2**62 or len(counts) > BINS or min(counts, default=0) < 0:
             raise ValueError("no histogram has such bins")
@@ -63,17 +63,17 @@ class Histogram:
 
     @property
     def edges(self) -> Floats:
-        """Where bins begin, and where the last one ends."""
+        """The lower edge of each bin, and the upper edge of the last one."""
         edges: Floats = np.arange(self.first, self.first + len(self.counts) + 1, dtype=np.float64) * self.width
         return edges
 
     def merge(self, other: Histogram) -> Histogram:
-        """The histogram of the values of both."""
+        """Return the histogram of the values of both."""
         if not self.counts or not other.counts:
             return self if self.counts else other
         exponent = max(self.exponent, other.exponent)
         while True:
-            parts = [one.coarser(exponent) for one in (self, other)]
+            parts = [one.coarsen(exponent) for one in (self, other)]
             low = min(part.first for part in parts)
             bins = max(part.first + len(part.counts) for part in parts) - low
             if bins <= BINS:
@@ -84,15 +84,15 @@ class Histogram:
             counts[part.first - low : part.first - low + len(part.counts)] += part.counts
         return Histogram(exponent, low, tuple(counts.tolist()))
 
-    def coarser(self, exponent: int) -> Histogram:
-        """The same values in wider bins."""
+    def coarsen(self, exponent: int) -> Histogram:
+        """Return the same values in bins of width ``2 ** exponent``, which must not be narrower."""
         indices = (self.first + np.arange(len(self.counts))) >> (exponent - self.exponent)
         low = int(indices[0])
         counts = np.bincount(indices - low, weights=self.counts).astype(np.int64)
         return Histogram(exponent, low, tuple(counts.tolist()))
 
     def quantile(self, part: float) -> float:
-        """The lower edge of the bin below whose end at least this part of the values lies; NaN where there are none."""
+        """Return the lower edge of the bin that contains this quantile; NaN without values."""
         if not self.counts:
             return float("nan")
         below = np.cumsum(self.counts)

@@ -1,4 +1,4 @@
-"""The shards that were scored, written again with the items that pass a filter: rows and members as they were.
+"""Shards written again with only the items that pass a filter; rows and archive members are unchanged.
 
 A shard is read, filtered and written whole by one worker. Its file says that it is finished, so the same call again
 goes on where the last one stopped.
@@ -29,10 +29,10 @@ from captious.options import LARGEST, Engine, Reading, get_runtime
 from captious.runs.filters import Filter, attach, connect
 from captious.runs.folder import Run
 
+# The file in a folder of rewritten shards that says what they were selected by, and from which scores.
 MARKER = "captious-selection.json"
-"""The file in a folder of rewritten shards that says what they were selected by, and from which scores."""
+# Bytes of which a tar has a multiple.
 RECORD = 10_240
-"""Bytes of which a tar has a multiple."""
 
 
 def rewrite_shards(
@@ -47,25 +47,27 @@ def rewrite_shards(
     types: Mapping[str, str],
     ids: Mapping[str, frozenset[str]] | None = None,
 ) -> None:
-    """Write every shard with the items that pass; those that are written already are skipped.
+    """Write every shard with the items that pass; shards that are written already are skipped.
 
     ``named`` says how the items were selected. ``ids`` are those that pass, by shard, where the filter alone does not
     say it; ``types`` are the columns of all parts.
     """
-    shards, reading = shards_to_write(scores)
+    shards, reading = find_writable_shards(scores)
     target = Storage.at(out)
-    files = {shard: file_name(shard, reading) for shard in shards}
-    _claim(target, files.values(), {"filter": named, "scores": digest(scores.marker.to_json().encode())}, overwrite)
+    files = {shard: format_file_name(shard, reading) for shard in shards}
+    _claim_folder(
+        target, files.values(), {"filter": named, "scores": digest(scores.marker.to_json().encode())}, overwrite
+    )
     there = set(target.names())
     left = [shard for shard in shards if files[shard] not in there]
     step(f"writing {len(left):,} shards")
     rewriting = Rewriting(
-        replace(scores, address=_absolute(scores.address)), filter, thresholds, _absolute(out), reading, types
+        replace(scores, address=_make_absolute(scores.address)), filter, thresholds, _make_absolute(out), reading, types
     )
     failures: dict[str, str] = {}
     empty = frozenset[str]()
     tasks = [
-        (replace(shard, address=_absolute(shard.address)), None if ids is None else ids.get(shard.name, empty))
+        (replace(shard, address=_make_absolute(shard.address)), None if ids is None else ids.get(shard.name, empty))
         for shard in left
     ]
     for number, end in enumerate(run_tasks(rewriting, tasks, engine), start=1):
@@ -79,23 +81,25 @@ def rewrite_shards(
         )
 
 
-def shards_to_write(scores: Run) -> tuple[list[Shard], Reading]:
-    """The shards of a run and how they were read; a run of a file, or of shards that cannot be written, is refused."""
+def find_writable_shards(scores: Run) -> tuple[list[Shard], Reading]:
+    """Return the shards of a run and how they were read; raise InputError for a run of a file, or if a format cannot be
+    written.
+    """
     shards = [shard for shard in scores.marker.shards if shard.name in scores.marker.parts]
     if not shards:
         raise InputError(f"{scores.address}: was scored from a file, not from shards; pass write='ids' instead")
-    reading = _reading(scores.marker.reading)
+    reading = _restore_reading(scores.marker.reading)
     refuse_formats(shards, reading)
     return shards, reading
 
 
-def _absolute(address: str) -> str:
-    """An address that means the same in every working folder."""
+def _make_absolute(address: str) -> str:
+    """Return the address in a form that does not depend on the working folder."""
     return address if is_remote(address) else str(Path(address).absolute())
 
 
 def refuse_formats(shards: Iterable[Shard], reading: Reading) -> None:
-    """Shards of a format that cannot be written as they were."""
+    """Raise InputError if a shard has a format that cannot be rewritten."""
     for shard in shards:
         format = shard.format or reading.format
         if format not in WRITERS:
@@ -103,14 +107,14 @@ def refuse_formats(shards: Iterable[Shard], reading: Reading) -> None:
             raise InputError(f"{shard.address}: is {format}, write='shards' writes {known}; pass write='ids' instead")
 
 
-def _reading(facts: Mapping[str, Any]) -> Reading:
-    """How the shards were read, as far as it decides which row has which id."""
+def _restore_reading(facts: Mapping[str, Any]) -> Reading:
+    """Return the reading options that determine the id of each row."""
     names = ("several", "format", "id_column", "candidate_column", "references_column")
     return Reading(**{name: facts[name] for name in names if name in facts})
 
 
-def _claim(target: Storage, files: Iterable[str], facts: Mapping[str, str], overwrite: bool) -> None:
-    """Begin in an empty folder, or go on in one that was begun with the same filter and scores."""
+def _claim_folder(target: Storage, files: Iterable[str], facts: Mapping[str, str], overwrite: bool) -> None:
+    """Start in an empty folder, or resume in one that was begun with the same filter and scores."""
     record = {"captious": __version__, **facts}
     if not is_remote(target.address):
         refuse_unwritable(Path(target.address))
@@ -133,15 +137,15 @@ def _claim(target: Storage, files: Iterable[str], facts: Mapping[str, str], over
     target.write(MARKER, (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def file_name(shard: Shard, reading: Reading) -> str:
-    """The file of a rewritten shard: its name, and the ending of its format."""
+def format_file_name(shard: Shard, reading: Reading) -> str:
+    """Return the file name of a rewritten shard: its name with the extension of its format."""
     ending = ".gz" if shard.address.lower().endswith(".gz") else ""
     return f"{shard.name}.{shard.format or reading.format}{ending}"
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """The setup that workers get."""
+    """Picklable setup of a worker that rewrites shards."""
 
     scores: Run
     filter: Filter
@@ -151,20 +155,20 @@ class Rewriting:
     types: Mapping[str, str]
 
     def __call__(self) -> Callable[[tuple[Shard, frozenset[str] | None]], int]:
-        """The function of a shard and of the ids that pass, where they are known."""
+        """Return the function that rewrites one shard; its ids are given, or None to apply the filter."""
         return self.rewrite
 
     def rewrite(self, task: tuple[Shard, frozenset[str] | None]) -> int:
-        """Write a shard; gives how many of its items pass."""
+        """Write one shard and return the number of items that pass."""
         shard, known = task
-        ids = self._passing(shard.name) if known is None else known
+        ids = self._select_ids(shard.name) if known is None else known
         with open_shard(shard) as file:
             write = WRITERS[shard.format or self.reading.format or ""]
             content = write(file, shard, self.reading, ids) if shard.size else b""
-        Storage.at(self.out).write(file_name(shard, self.reading), content)
+        Storage.at(self.out).write(format_file_name(shard, self.reading), content)
         return len(ids)
 
-    def _passing(self, shard: str) -> frozenset[str]:
+    def _select_ids(self, shard: str) -> frozenset[str]:
         connection = connect(threads=1)
         attach(connection, "run0", [self.scores.storage.get_address(self.scores.items_name(shard))], self.types)
         condition = self.filter.condition(self.thresholds)
@@ -172,12 +176,12 @@ class Rewriting:
         return frozenset(row[0] for row in rows)
 
 
-def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
-    """The rows of a Parquet file, row group by row group."""
+def _filter_parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
+    """Return the Parquet file with only the rows of these ids, row group by row group."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    passes = [_id(row, reading) in ids for row in read_parquet(file, shard.address, images=False)]
+    passes = [_get_id(row, reading) in ids for row in read_parquet(file, shard.address, images=False)]
     file.seek(0)
     source, content, start = open_parquet(file), io.BytesIO(), 0
     compression = source.metadata.row_group(0).column(0).compression if source.metadata.num_row_groups else "SNAPPY"
@@ -189,52 +193,52 @@ def _parquet(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[st
     return content.getvalue()
 
 
-def _jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
-    """The lines of a JSONL file, as they are."""
+def _filter_jsonl(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
+    """Return the lines of these ids, byte for byte."""
     lines = []
     for line in unpack_file(file, shard.address, Faults(), limit=LARGEST).read().splitlines(keepends=True):
         try:
             row = parse_json_row(line.lstrip(b"\xef\xbb\xbf"), shard.address) if line.strip() else None
         except InputError:
             continue  # it was left out when the shard was scored
-        if row is not None and _id(row, reading) in ids:
+        if row is not None and _get_id(row, reading) in ids:
             lines.append(line if line.endswith(b"\n") else line + b"\n")
-    return _packed(b"".join(lines), shard)
+    return _compress_like(b"".join(lines), shard)
 
 
-def _tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
-    """The members of the samples, with their headers, byte for byte."""
+def _filter_tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection[str]) -> bytes:
+    """Return the archive members of these ids with their headers, byte for byte."""
     tar = unpack_file(file, shard.address, Faults(), limit=LARGEST)
     reading = replace(reading, id_column=reading.id_column or KEY)
-    samples = read_samples(tar, shard.address, reading, False, _ignore)
-    keys = {key for key, row in samples if _id(row, reading) in ids}
+    samples = read_samples(tar, shard.address, reading, False, _ignore_fault)
+    keys = {key for key, row in samples if _get_id(row, reading) in ids}
     parts, begin = [], 0
-    for member in iterate_members(tar, shard.address, _ignore):
+    for member in iterate_members(tar, shard.address, _ignore_fault):
         end = member.start + -(-member.size // BLOCK) * BLOCK
         if split_key(member.name)[0] in keys:
             tar.seek(begin)
             parts.append(tar.read(end - begin))
         begin = end
     content = b"".join(parts) + bytes(2 * BLOCK)
-    return _packed(content + bytes(-len(content) % RECORD), shard)
+    return _compress_like(content + bytes(-len(content) % RECORD), shard)
 
 
-def _id(row: Row, reading: Reading) -> str | None:
-    """The id of a row; None where it has none that can be used."""
+def _get_id(row: Row, reading: Reading) -> str | None:
+    """Return the id of a row, or None if it has no valid one."""
     return get_row_id(row, reading.id_column, lambda complaint: None)
 
 
-def _packed(content: bytes, shard: Shard) -> bytes:
-    """The content, compressed where the shard was, without a time: the same content gives the same bytes."""
+def _compress_like(content: bytes, shard: Shard) -> bytes:
+    """Compress the content if the shard was compressed. The gzip time is 0, so equal content gives equal bytes."""
     return gzip.compress(content, mtime=0) if shard.address.lower().endswith(".gz") else content
 
 
-def _ignore(reason: str, example: str) -> None:
-    """Faults were counted when the shard was scored."""
+def _ignore_fault(reason: str, example: str) -> None:
+    """Ignore a fault: faults were counted when the shard was scored."""
 
 
 WRITERS: dict[str, Callable[[IO[bytes], Shard, Reading, Collection[str]], bytes]] = {
-    "parquet": _parquet,
-    "jsonl": _jsonl,
-    "tar": _tar,
+    "parquet": _filter_parquet,
+    "jsonl": _filter_jsonl,
+    "tar": _filter_tar,
 }

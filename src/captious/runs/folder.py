@@ -1,4 +1,4 @@
-"""The folder that ``captious score`` writes from a file, from values in memory and from shards alike.
+"""The run folder that ``captious score`` writes, from a file, from values in memory and from shards alike.
 
 ::
 
@@ -39,43 +39,43 @@ from captious.io.arrow import open_parquet
 from captious.io.storage import Shard, Storage, is_remote
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.summary import PartSummary
-from captious.runs.tables import COUNTS, captions_of
+from captious.runs.tables import COUNTS, make_captions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from captious.captions import CaptionSet
 
+# The key of the summary in the schema metadata of a part's Parquet file.
 KEY = b"captious"
-"""The key of the summary in the schema metadata of a part's Parquet file."""
 REPORT = ("report.html", "report.json", "report.tex", "report.txt")
+# Files of the report.
 TABLES = ("scores.csv", "unscored.csv", "faults.csv", "shards.csv", "steps.csv", "items.csv")
-"""Files of the report."""
 FAILED = "failed-shards.txt"
 FOLDERS = ("items", "rows", "types", "states")
+# Summaries that are read at a time.
 READERS = 8
-"""Summaries that are read at a time."""
+# Items of a row group: few, because whoever looks at one item reads the row group that holds it.
 ROW_GROUP = 4096
-"""Items of a row group: few, because whoever looks at one item reads the row group that holds it."""
+# Ranges of hashes that are united one after the other, to bound memory.
 RANGES = 16
-"""Ranges of hashes that are united one after the other, to bound memory."""
 WROTE = "expected a folder that captious score wrote"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A scored folder, on a disk or on an object store. It is picklable: workers write into it."""
+    """A run folder on a disk or on an object store. It is picklable, because workers write into it."""
 
     address: str
     marker: Marker
 
     @classmethod
     def at(cls, address: str | os.PathLike[str]) -> Run:
-        """Open the run of a folder or of an address such as ``s3://bucket/run``. Only its marker is read."""
+        """Open the run in a folder or at an address such as ``s3://bucket/run``. Only its marker is read."""
         storage = Storage.at(address)
         if not storage.exists(RUN):
             there = "no such folder" if not is_remote(storage.address) and not Path(storage.address).exists() else ""
-            raise InputError(f"{storage.address}: {there or _other_output(storage) or f'no {RUN}'}, {WROTE}")
+            raise InputError(f"{storage.address}: {there or _describe_other_output(storage) or f'no {RUN}'}, {WROTE}")
         return cls(storage.address, Marker.from_json(storage.read(RUN), storage.get_address(RUN)))
 
     def __repr__(self) -> str:
@@ -93,30 +93,30 @@ class Run:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What tables call each metric, by its written form."""
+        """The label of each metric, by its written form."""
         return {one.metric: one.label for one in self.marker.metrics}
 
     @property
     def facts(self) -> dict[str, MetricFacts]:
-        """What the marker says of each metric, by its written form."""
+        """The facts of each metric in the marker, by its written form."""
         return {one.metric: one for one in self.marker.metrics}
 
     @property
     def has_rows(self) -> bool:
-        """Whether the statistics of every item are stored."""
+        """True if the statistics of every item are stored."""
         return self.marker.reading.get("store_rows") is not False
 
     @property
     def names(self) -> list[str]:
-        """The names of the parts. A run with shards that are not scored yet is refused."""
+        """The names of the parts. Raises InputError if shards are not scored yet."""
         marker = self.marker
         if not marker.complete:
             names = [shard.name for shard in marker.shards]
-            left = [name for name in names if name not in self.finished()]
+            left = [name for name in names if name not in self.find_finished()]
             such = f", such as {left[0]}" if left else ""
             are = "is" if len(left) == 1 else "are"
             raise InputError(
-                f"{self.address}: {len(left)} of {shards_of(len(names))} {are} not scored yet{such}; "
+                f"{self.address}: {len(left)} of {format_shards(len(names))} {are} not scored yet{such}; "
                 "score the same shards again to resume"
             )
         if not marker.parts and not marker.shards:
@@ -126,31 +126,31 @@ class Run:
         return list(marker.parts)
 
     def parts(self) -> list[str]:
-        """The addresses of the Parquet files with the items, in their order, for a reader that opens them itself."""
+        """Return the addresses of the items' Parquet files, in order, for a reader that opens them itself."""
         files = [self.items_name(name) for name in self.names]
         for file in files:
             self._refuse_outside(file)
         return [self.storage.get_address(file) for file in files]
 
     def items_name(self, part: str) -> str:
-        """The Parquet file of a part's items, in the folder."""
+        """Return the path in the folder of the items of a part."""
         return f"items/{part}.parquet"
 
     def rows_name(self, part: str) -> str:
-        """The Parquet file of the statistics of a part's items."""
+        """Return the path in the folder of the item statistics of a part."""
         return f"rows/{part}.parquet"
 
     def types_name(self, part: str, metric: str) -> str:
-        """The hashes of the distinct things that a metric counts in a part."""
-        return f"types/{metric_folder(metric)}/{part}.npy"
+        """Return the path in the folder of the hashes of the distinct types that a metric counts in a part."""
+        return f"types/{name_metric_folder(metric)}/{part}.npy"
 
     def open(self, name: str) -> IO[bytes]:
-        """A file of the folder, opened."""
+        """Open a file of the folder for reading."""
         self._refuse_outside(name)
         return self.storage.open(name)
 
     def _refuse_outside(self, name: str) -> None:
-        """Refuse a file behind a link that leads out of the folder: the folder may come from somebody else."""
+        """Raise InputError if a file is a link that leads out of the folder: a run may come from an untrusted source."""
         if not is_remote(self.address):
             path = Path(self.address) / name
             if not path.resolve().is_relative_to(Path(self.address).resolve()):
@@ -158,7 +158,7 @@ class Run:
 
     @contextmanager
     def parquet(self, name: str) -> Iterator[Any]:
-        """An open Parquet file of the folder; whatever a damaged one makes the reader raise becomes one line."""
+        """Open a Parquet file of the folder; every error of a damaged file becomes an InputError of one line."""
         import pyarrow as pa
 
         where = self.storage.get_address(name)
@@ -177,12 +177,12 @@ class Run:
             raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
 
     def table(self, part: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The items of a part, all columns or those named."""
+        """Read the items of a part: all columns, or those named."""
         import pyarrow as pa
 
         name = self.items_name(part)
         with self.parquet(name) as file:
-            self.checked_schema(part, file, columns)
+            self.check_schema(part, file, columns)
             table = file.read(columns)
         if "id" in table.column_names and table["id"].null_count:
             raise InputError(f"{self.storage.get_address(name)}: an item has no id, {WROTE}")
@@ -192,8 +192,8 @@ class Run:
                 table = table.set_column(table.column_names.index(column), column, table[column].cast(pa.string()))
         return table
 
-    def checked_schema(self, part: str, file: Any, columns: Sequence[str] | None = None) -> pa.Schema:
-        """The schema of a part's open file, if it has all items, and its columns, or those named, what they should."""
+    def check_schema(self, part: str, file: Any, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the schema of a part's open file; raise InputError if items or columns are missing or of another type."""
         schema: pa.Schema = file.schema_arrow
         items, expected = file.metadata.num_rows, self.marker.parts.get(part)
         if expected is not None and items != expected:
@@ -205,7 +205,7 @@ class Run:
         return schema
 
     def _refuse_column(self, name: str, schema: pa.Schema, column: str) -> None:
-        """Say that a file lacks a column, or has it with values of another kind."""
+        """Raise InputError if a file has no such column, or one of another type."""
         import pyarrow as pa
 
         where, types = self.storage.get_address(name), pa.types
@@ -225,7 +225,7 @@ class Run:
             raise InputError(f"{where}: column {column!r} holds {kind}, expected {expected}")
 
     def rows(self, part: str, columns: Sequence[str]) -> pa.Table:
-        """The statistics of a part's items."""
+        """Read the statistics of a part's items."""
         import pyarrow as pa
 
         with self.parquet(self.rows_name(part)) as file:
@@ -239,21 +239,21 @@ class Run:
         return table
 
     def captions(self, parts: Sequence[str] | None = None) -> CaptionSet:
-        """The captions of all parts, or of these, as they were scored."""
+        """Read the captions of all parts, or of these, as they were scored."""
         tables = [self.table(part).replace_schema_metadata() for part in (self.names if parts is None else parts)]
         cleaned = self.marker.reading.get("cleaned", 0)
         cleaned = cleaned if isinstance(cleaned, int) else 0
-        captions = captions_of(joined(tables), self.metrics, self.marker.name, self.marker.skipped, cleaned)
+        captions = make_captions(join_tables(tables), self.metrics, self.marker.name, self.marker.skipped, cleaned)
         return replace(captions, selection=str(self.marker.reading.get("list", "")), language=self.language)
 
     @property
     def language(self) -> str:
-        """The code of the captions' language; empty where none was named."""
+        """The code of the captions' language; empty if none was named."""
         code = str(self.marker.reading.get("language", ""))
         return code if code in LANGUAGES else ""
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
-        """The captions at these positions among all items, in this order; only parts that hold one are read."""
+        """Read the captions at these positions among all items, in this order; only parts that contain one are read."""
         import pyarrow as pa
 
         names = self.names
@@ -269,11 +269,11 @@ class Run:
             tables.append(self.table(names[part]).replace_schema_metadata().take(pa.array(rows)))
         if not tables:
             return self.captions(names[:1]).take([])
-        captions = captions_of(joined(tables), self.metrics, self.marker.name).take(places.tolist())
+        captions = make_captions(join_tables(tables), self.metrics, self.marker.name).take(places.tolist())
         return replace(captions, language=self.language)
 
     def summary(self, part: str) -> PartSummary:
-        """The summary of a part."""
+        """Read the summary of a part."""
         name = self.items_name(part)
         with self.parquet(name) as file:
             try:
@@ -283,7 +283,7 @@ class Run:
                 raise InputError(f"{where}: is damaged, expected the scores of captious; remove it") from None
 
     def summaries(self) -> list[PartSummary]:
-        """The summaries of all parts, in their order."""
+        """Read the summaries of all parts, in their order."""
         with ThreadPoolExecutor(READERS) as pool:
             summaries = list(pool.map(self.summary, self.names))
         for one in summaries:
@@ -293,8 +293,8 @@ class Run:
                 raise InputError(f"{where}: does not mention {missing[0]}, expected the scores of captious; remove it")
         return summaries
 
-    def finished(self) -> dict[str, PartSummary]:
-        """Summaries by name of the shards that have a part, scored as they are now, in the order of the marker."""
+    def find_finished(self) -> dict[str, PartSummary]:
+        """Return the summaries of the finished shards by name, in the order of the marker; outdated parts do not count."""
         there = set(self.storage.names("items"))
         shards = [shard for shard in self.marker.shards if f"{shard.name}.parquet" in there]
         with ThreadPoolExecutor(READERS) as pool:
@@ -303,28 +303,27 @@ class Run:
         return {shard.name: one for shard, one in pairs if self.is_current(shard, one)}
 
     def is_current(self, shard: Shard, summary: PartSummary) -> bool:
-        """Whether a part is of this shard as it is now, read as the marker says."""
+        """Return True if a part was scored from this shard in its present size, under this marker."""
         return (summary.marker, summary.size) == (self.marker.digest, shard.size)
 
     def write_marker(self) -> None:
-        """Write the marker."""
         self.storage.write(RUN, self.marker.to_json().encode("utf-8", "replace"))
 
     def write_part(
         self, summary: PartSummary, items: pa.Table, types: Mapping[str, Hashes], rows: pa.Table | None = None
     ) -> None:
-        """Write a part; the items come last, for with them the part is finished."""
+        """Write a part. The items are written last, because their file marks the part as finished."""
         for metric, hashes in types.items():
             content = io.BytesIO()
             np.save(content, hashes)
             self.storage.write(self.types_name(summary.name, metric), content.getvalue())
         if rows is not None:
-            self.storage.write(self.rows_name(summary.name), parquet_bytes(rows))
-        content_of_items = parquet_bytes(items.replace_schema_metadata({KEY: summary.to_json()}), ROW_GROUP)
+            self.storage.write(self.rows_name(summary.name), write_parquet(rows))
+        content_of_items = write_parquet(items.replace_schema_metadata({KEY: summary.to_json()}), ROW_GROUP)
         self.storage.write(self.items_name(summary.name), content_of_items)
 
-    def distinct(self, metric: str) -> int:
-        """How many distinct things a metric counts over all parts."""
+    def count_distinct(self, metric: str) -> int:
+        """Count the distinct types of a metric over all parts."""
         names = [self.types_name(part, metric) for part, items in self.marker.parts.items() if items]
 
         def hashes(name: str) -> Hashes:
@@ -336,18 +335,18 @@ class Run:
                 where = self.storage.get_address(name)
                 raise InputError(f"{where}: is damaged, expected the scores of captious") from None
 
-        return count_distinct(map(hashes, names))
+        return count_unique(map(hashes, names))
 
     def files(self) -> list[str]:
-        """The files of its parts and of what merges, which another folder needs to be the same run."""
+        """List the files of the parts, types and states, which a copy of the run needs."""
         names = [name for part in self.names for name in (self.items_name(part), self.rows_name(part))]
-        for metric in map(metric_folder, self.metrics):
+        for metric in map(name_metric_folder, self.metrics):
             for folder in (f"types/{metric}", f"states/{metric}"):
                 names += [f"{folder}/{name}" for name in self.storage.names(folder)]
         return [name for name in names if self.storage.exists(name)]
 
     def tidy(self) -> None:
-        """Once all shards are finished, remove what killed workers left, and folders that are empty."""
+        """Remove the drafts of killed workers and empty folders; call it when all shards are finished."""
         if not is_remote(self.address):
             for name in FOLDERS:
                 for folder, _, _ in os.walk(Path(self.address) / name, topdown=False):
@@ -356,10 +355,10 @@ class Run:
                         Path(folder).rmdir()
 
     def discard(self) -> None:
-        """Remove what captious wrote, and nothing else; the marker goes last."""
+        """Remove the files that captious wrote, and nothing else; the marker is removed last."""
         parts = dict.fromkeys([*(shard.name for shard in self.marker.shards), *self.marker.parts])
         names = [name for part in parts for name in (self.items_name(part), self.rows_name(part))]
-        for metric in map(metric_folder, self.metrics):
+        for metric in map(name_metric_folder, self.metrics):
             for folder in (f"types/{metric}", f"states/{metric}"):
                 names += [f"{folder}/{name}" for name in self.storage.names(folder)]
         for name in [*names, *REPORT, *TABLES, FAILED, RUN]:
@@ -370,8 +369,8 @@ class Run:
                 Path(self.address).rmdir()
 
 
-def _other_output(storage: Storage) -> str:
-    """Say what a folder is that captious wrote and that is not a run."""
+def _describe_other_output(storage: Storage) -> str:
+    """Describe a folder that captious wrote and that is not a run; empty if it is not from captious."""
     if not storage.exists(OUTPUT):
         return ""
     try:
@@ -387,39 +386,39 @@ def _other_output(storage: Storage) -> str:
     return "is not a run"
 
 
-def runs_in(address: str | os.PathLike[str]) -> dict[str, Run]:
-    """The runs of a folder by the name of their system: one without a name, or those of a comparison."""
-    if inner := _compared_folders(Storage.at(address)):
+def open_runs(address: str | os.PathLike[str]) -> dict[str, Run]:
+    """Open the runs of a folder by the name of their system: one with an empty name, or those of a comparison."""
+    if inner := _find_system_runs(Storage.at(address)):
         return {name: Run.at(folder) for name, folder in inner.items()}
     return {"": Run.at(address)}
 
 
 def has_runs(path: Any) -> bool:
-    """Whether a path or an address is a run, or a comparison, which has the run of each system."""
-    return is_run(path) or (_is_path(path) and bool(_compared_folders(Storage.at(path))))
+    """Return True if a path or an address is a run, or a comparison with the run of each system."""
+    return is_run(path) or (_is_path(path) and bool(_find_system_runs(Storage.at(path))))
 
 
-def _compared_folders(storage: Storage) -> dict[str, str]:
-    """The folder of each system, where a folder has a comparison; otherwise nothing."""
+def _find_system_runs(storage: Storage) -> dict[str, str]:
+    """Return the run folder of each system if the folder is a comparison, else an empty dict."""
     if storage.exists(RUN) or not storage.exists(OUTPUT):
         return {}
-    names = comparison_folders(storage.read(OUTPUT))
+    names = parse_system_folders(storage.read(OUTPUT))
     folders = {name: storage.get_address(inner) for name, inner in names.items()}
     return folders if all(map(is_run, folders.values())) else {}
 
 
-def comparison_folders(marker: bytes) -> dict[str, str]:
-    """The folder of each system, where the data of a folder are those of a comparison."""
+def parse_system_folders(marker: bytes) -> dict[str, str]:
+    """Return the folder of each system, if the JSON is that of a comparison, else an empty dict."""
     try:
-        return system_folders(map(str, json.loads(marker)["systems"]))
+        return name_system_folders(map(str, json.loads(marker)["systems"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 
-def system_folders(names: Iterable[str]) -> dict[str, str]:
-    """The folder of each system in a saved comparison: its name, with its number where another has the same.
+def name_system_folders(names: Iterable[str]) -> dict[str, str]:
+    """Return the folder name of each system in a saved comparison; a number makes equal names distinct.
 
-    >>> system_folders(["a/b", "a b", "c"])
+    >>> name_system_folders(["a/b", "a b", "c"])
     {'a/b': 'a-b', 'a b': 'a-b-2', 'c': 'c'}
     """
     folders: dict[str, str] = {}
@@ -443,8 +442,8 @@ def _is_path(path: Any) -> bool:
     return isinstance(path, (str, os.PathLike)) and bool(os.fspath(path))
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """The items of several parts. A column of the input that has another type in another part is of texts then."""
+def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
+    """Join the items of several parts. A column whose type differs between parts becomes text."""
     import pyarrow as pa
 
     if len(tables) == 1:
@@ -457,10 +456,10 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
             for one in table.schema:
                 kinds.setdefault(one.name, set()).add(str(one.type))
         mixed = {name for name, types in kinds.items() if len(types - {"null"}) > 1}
-        return pa.concat_tables([_as_texts(table, mixed) for table in tables], promote_options="permissive")
+        return pa.concat_tables([_convert_to_text(table, mixed) for table in tables], promote_options="permissive")
 
 
-def _as_texts(table: pa.Table, columns: Collection[str]) -> pa.Table:
+def _convert_to_text(table: pa.Table, columns: Collection[str]) -> pa.Table:
     import pyarrow as pa
 
     for place, name in enumerate(table.column_names):
@@ -470,8 +469,8 @@ def _as_texts(table: pa.Table, columns: Collection[str]) -> pa.Table:
     return table
 
 
-def parquet_bytes(table: pa.Table, row_group: int | None = None) -> bytes:
-    """A table as the content of a Parquet file, with row groups of so many rows."""
+def write_parquet(table: pa.Table, row_group: int | None = None) -> bytes:
+    """Return a table as the content of a Parquet file with ``row_group`` rows per row group."""
     import pyarrow.parquet as pq
 
     content = io.BytesIO()
@@ -480,25 +479,25 @@ def parquet_bytes(table: pa.Table, row_group: int | None = None) -> bytes:
     return content.getvalue()
 
 
-def metric_folder(metric: str) -> str:
-    """The name of a folder for a metric: its written form as far as files may be called so, and a digest.
+def name_metric_folder(metric: str) -> str:
+    """Return the folder name of a metric: its written form in characters valid in file names, and a digest.
 
-    >>> metric_folder("bleu(n=4)")
+    >>> name_metric_folder("bleu(n=4)")
     'bleu-n-4-b38a2782'
     """
     plain = re.sub(r"\W+", "-", metric).strip("-")[:40]
     return f"{plain}-{digest(metric.encode())[:8]}"
 
 
-def shards_of(number: int) -> str:
-    """A number of shards in words."""
+def format_shards(number: int) -> str:
+    """Return a number of shards in words."""
     return f"{number:,} shard{'' if number == 1 else 's'}"
 
 
-def count_distinct(arrays: Iterable[Hashes]) -> int:
-    """How many different hashes are in sorted arrays, one range of hashes after the other.
+def count_unique(arrays: Iterable[Hashes]) -> int:
+    """Count the distinct hashes in sorted arrays, one range of hashes after the other to limit memory.
 
-    >>> count_distinct([np.array([1, 5], dtype=np.uint64), np.array([5, 2**63], dtype=np.uint64)])
+    >>> count_unique([np.array([1, 5], dtype=np.uint64), np.array([5, 2**63], dtype=np.uint64)])
     3
     """
     arrays = list(arrays)

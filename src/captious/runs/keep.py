@@ -1,4 +1,4 @@
-"""``captious.keep``: which items of a run pass a filter, why the others do not, and their ids or shards."""
+"""``captious.keep``: the items of a run that pass a filter, the reasons of the others, and output of ids or shards."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from captious.runs.filters import (
     count_clauses,
     find_thresholds,
     parse_filter,
-    quoted,
-    run_columns,
+    quote,
+    list_run_columns,
 )
 from captious.runs.folder import Run
 from captious.runs.report import disambiguate_labels
-from captious.runs.tables import reasons_of
+from captious.runs.tables import parse_reasons
 
 Write = Literal["ids", "shards"]
+# What ids are written as.
 FILES = (".parquet", ".jsonl", ".txt")
-"""What ids are written as."""
+# Shares of the items; the thresholds that keep them help to choose one.
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Shares of the items; the thresholds that keep them help to choose one."""
+# Shards that the page lists.
 LISTED = 50
-"""Shards that the page lists."""
+# Rows that are written at a time: ten of DuckDB's blocks. Larger row groups take more memory, and no less time.
 BLOCK = 20_480
-"""Rows that are written at a time: ten of DuckDB's blocks. Larger row groups take more memory, and no less time."""
+# Images that are read at a time.
 READERS = 8
-"""Images that are read at a time."""
 PERCENT = Column("share", decimals=1, scale=100.0, unit=" %")
 NAN = float("nan")
 UNDEFINED = "the expression has no value, as after a division by 0"
@@ -61,7 +61,7 @@ UNDEFINED = "the expression has no value, as after a division by 0"
 
 @dataclass(frozen=True)
 class ShardCount:
-    """A shard, and how many of its items pass."""
+    """A shard with the number of its items and of those that pass."""
 
     shard: str
     items: int
@@ -70,7 +70,7 @@ class ShardCount:
 
 @dataclass(frozen=True)
 class StepCount:
-    """What was done with the items that pass, and how many it left."""
+    """One narrowing step, with the numbers of items that it dropped and left."""
 
     step: str
     dropped: int
@@ -79,7 +79,7 @@ class StepCount:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection(Result):
-    """The items that pass a filter, counted; those that do not, by clause and by reason."""
+    """Counts of the items that pass a filter, and of the others by clause and by reason."""
 
     name: str
     """The name of the folder."""
@@ -103,39 +103,44 @@ class Selection(Result):
 
     @property
     def items(self) -> int:
-        """All items of the run."""
+        """The number of items of the run."""
         return sum(shard.items for shard in self.shards)
 
     @property
     def passing(self) -> int:
-        """Items that pass every clause."""
+        """The number of items that pass every clause."""
         return sum(shard.passing for shard in self.shards)
 
     @property
     def kept(self) -> int:
-        """Items that are left in the end."""
+        """The number of items after all steps."""
         return self.steps[-1].left if self.steps else self.passing
 
     @property
     def title(self) -> str:
-        """How many of how many pass."""
+        """The number and share of items that pass."""
         kept = f"; {self.kept:,} are kept" if self.steps else ""
-        return f"{self.passing:,} of {self.items:,} items pass ({_percent(self.passing, self.items)}){kept}"
+        return f"{self.passing:,} of {self.items:,} items pass ({_format_percent(self.passing, self.items)}){kept}"
 
     def document(self) -> Document:
-        """The clauses, the reasons, thresholds to choose from, and the shards."""
+        """Return the page: clauses, reasons, thresholds to choose from, and shards."""
         shares = sorted(shard.passing / shard.items for shard in self.shards if shard.items)
         notes = [f"{text}: the threshold is {value:.6g}" for text, value in self.thresholds.items()]
         if len(shares) > 1:
             middle = shares[len(shares) // 2]
-            lowest, highest, median = (_percent(share, 1) for share in (shares[0], shares[-1], middle))
+            lowest, highest, median = (_format_percent(share, 1) for share in (shares[0], shares[-1], middle))
             notes.append(f"Per shard {lowest} to {highest} of the items pass, {median} in the middle.")
-        sections: list[Section] = [self._clause_table(), *self._chart(), *self._step_table(), *self._reason_table()]
-        sections += self._share_table()
-        sections.append(Group("Shards", [self._shard_table()]))
+        sections: list[Section] = [
+            self._make_clause_table(),
+            *self._draw_chart(),
+            *self._make_step_table(),
+            *self._make_reason_table(),
+        ]
+        sections += self._make_share_table()
+        sections.append(Group("Shards", [self._make_shard_table()]))
         return Document(self.title, self.filter, sections, notes=notes, data=self.data(), name="selection")
 
-    def _clause_table(self) -> Table:
+    def _make_clause_table(self) -> Table:
         unscored, several = any(one.unknown for one in self.clauses), len(self.clauses) > 1
         columns: list[Column | str] = ["clause", replace(PERCENT, name="passes", key="share", bold=True, bar=True)]
         columns += [Column("fails"), *([Column("unscored")] if unscored else [])]
@@ -153,25 +158,25 @@ class Selection(Result):
         )
         return Table("clauses", "Clauses", columns, rows, note if several else "")
 
-    def _chart(self) -> list[Chart]:
+    def _draw_chart(self) -> list[Chart]:
         if len(self.clauses) < 2:
             return []
         left = np.cumsum([self.items, *(-one.dropped for one in self.clauses)]).tolist()
         names = ["all items", *(one.text for one in self.clauses)]
-        labels = [f"{number:,} · {_percent(number, self.items)}" for number in left]
+        labels = [f"{number:,} · {_format_percent(number, self.items)}" for number in left]
         return [Chart("bars", [Series("items", names, left, labels=labels)], "Left after each clause", x="items")]
 
-    def _step_table(self) -> list[Table]:
+    def _make_step_table(self) -> list[Table]:
         rows = [(one.step, one.dropped, one.left) for one in self.steps]
         return [Table("steps", "Of those that pass", ("step", Column("drops"), Column("left")), rows)] if rows else []
 
-    def _reason_table(self) -> list[Table]:
+    def _make_reason_table(self) -> list[Table]:
         rows = [(reason, number, number / self.items) for reason, number in self.reasons.items()]
         columns = ("reason", Column("items"), replace(PERCENT, name="of all", key="share"))
         note = "Items that fail no clause before the one whose value they lack"
         return [Table("unscored", "Dropped without a value", columns, rows, note)] if rows else []
 
-    def _share_table(self) -> list[Table]:
+    def _make_share_table(self) -> list[Table]:
         shares = [Column(f"keeps {share:.0%}", key=f"keeps_{share:g}") for share in SHARES]
         columns: list[Column | str] = ["metric", *shares]
         rows: list[Sequence[Any]] = [
@@ -181,7 +186,7 @@ class Selection(Result):
         note = "The threshold that keeps a share of the items with a value"
         return [Table("thresholds", "Thresholds", columns, rows, note)] if rows else []
 
-    def _shard_table(self) -> Table:
+    def _make_shard_table(self) -> Table:
         columns = ("shard", Column("items"), Column("passing"), PERCENT)
         order = sorted(self.shards, key=lambda one: one.passing / one.items if one.items else 2.0)
         rows = [(one.shard, one.items, one.passing, one.passing / one.items if one.items else NAN) for one in order]
@@ -190,7 +195,7 @@ class Selection(Result):
         return Table("shards", "Shards", columns, rows[:LISTED], note, detail=True)
 
     def data(self) -> dict[str, Any]:
-        """The counts, as JSON holds them."""
+        """Return the counts as JSON values."""
         return {
             "name": self.name,
             "filter": self.filter,
@@ -222,7 +227,7 @@ def keep(
     overwrite: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Selection:
-    """Say which items of a run pass a filter, and write their ids, or the shards with these items alone.
+    """Select the items of a run that pass a filter, and write their ids or the shards reduced to them.
 
     Parameters
     ----------
@@ -258,11 +263,11 @@ def keep(
     if sample is not None and (not isinstance(sample, int) or sample < 1):
         raise InputError(f"sample={sample!r}, expected a whole number of at least 1")
     check_value("write", write, Write, Option(""))
-    runs = {name: Run.at(address) for name, address in _named(run).items()}
+    runs = {name: Run.at(address) for name, address in _name_runs(run).items()}
     first = next(iter(runs.values()))
     _refuse_output(first, out, write, overwrite)
     step = progress or (lambda name: None)
-    with _reading(runs.values()):
+    with _report_unreadable(runs.values()):
         selector = Selector(runs)
         filter = parse_filter(expression, selector.schema)
         narrowing = Narrowing(selector, best, unique, sample, seed)
@@ -270,13 +275,13 @@ def keep(
         selector.find_thresholds(filter)
         step("filter")
         selection = selector.count(filter)
-        kept = narrowing.of(filter, step) if narrowing else None
+        kept = narrowing.narrow(filter, step) if narrowing else None
         if kept is not None:
             selection = replace(selection, steps=tuple(kept.steps))
         if out is not None and write == "ids":
-            selected = kept.selected if kept is not None else selector.selected(filter)
+            selected = kept.selected if kept is not None else selector.build_query(filter)
             _write_ids(os.fspath(out), selector.connection, *selected)
-        ids = selector.ids_by_part(filter, kept) if write == "shards" and (kept or len(runs) > 1) else None
+        ids = selector.group_ids(filter, kept) if write == "shards" and (kept or len(runs) > 1) else None
     if out is not None and write == "shards":
         named = "; ".join([filter.text, *narrowing.words])
         rewrite_shards(
@@ -286,19 +291,19 @@ def keep(
 
 
 def _refuse_output(run: Run, out: str | os.PathLike[str] | None, write: Write, overwrite: bool) -> None:
-    """Say what cannot be written before anything is computed."""
-    from captious.runs._rewriting import shards_to_write
+    """Raise InputError if the output cannot be written, before anything is computed."""
+    from captious.runs._rewriting import find_writable_shards
 
     if out is not None and write == "ids":
         _refuse_file(out, overwrite)
     if write == "shards":
         if out is None:
             raise InputError("write='shards' needs out=..., the folder to write them to")
-        shards_to_write(run)
+        find_writable_shards(run)
 
 
-def _named(run: Any) -> dict[str, Any]:
-    """Runs by name; one alone needs none."""
+def _name_runs(run: Any) -> dict[str, Any]:
+    """Return runs by name; a single run has an empty name."""
     if isinstance(run, Mapping):
         if not run:
             raise InputError("no run is named, expected a folder that captious score wrote")
@@ -307,8 +312,8 @@ def _named(run: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _reading(runs: Iterable[Run]) -> Iterator[None]:
-    """Say in one line which file of the runs DuckDB could not read."""
+def _report_unreadable(runs: Iterable[Run]) -> Iterator[None]:
+    """Turn errors of DuckDB into an InputError that names the unreadable file of a run."""
     error_of_duckdb = require("duckdb", "query").Error
     try:
         yield
@@ -321,7 +326,7 @@ def _reading(runs: Iterable[Run]) -> Iterator[None]:
 
 
 class Selector:
-    """Runs joined by id, as DuckDB sees them: the items are those of the first, ``run0``."""
+    """Runs joined by id in DuckDB; the items are those of the first run, ``run0``."""
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self.runs = runs
@@ -334,7 +339,7 @@ class Selector:
         for index, (name, run) in enumerate(runs.items()):
             types = attach(self.connection, f"run{index}", run.parts())
             self.types.append(types)
-            by_name[name] = run_columns(types, run.labels, f"run{index}")
+            by_name[name] = list_run_columns(types, run.labels, f"run{index}")
             if index:
                 self._refuse_repeated(name, index)
         self.labels = {key: label for run in reversed([*runs.values()]) for key, label in run.labels.items()}
@@ -349,13 +354,13 @@ class Selector:
             raise InputError(f"{name}: id {row[0]!r} occurs more than once, so that items cannot be joined by id")
 
     def find_thresholds(self, filter: Filter) -> None:
-        """The quantiles of the filter, and thresholds to choose from for each of its metrics."""
+        """Compute the quantiles of the filter, and thresholds to choose from for each of its metrics."""
         wanted = list(filter.quantiles)
         choices: dict[tuple[str, float], str] = {}
         for column in filter.columns:
             if column.name in self.labels:
                 run = self.runs[column.system] if column.system else next(iter(self.runs.values()))
-                label = self._label(column)
+                label = self._format_label(column)
                 self.higher[label] = run.facts[column.name].higher_is_better
                 for share in SHARES:
                     choices[label, share] = f"{column.key} {share}"
@@ -365,12 +370,12 @@ class Selector:
         for (label, share), text in choices.items():
             self.shares.setdefault(label, {})[share] = found[text]
 
-    def _label(self, column: ColumnNode) -> str:
+    def _format_label(self, column: ColumnNode) -> str:
         label = disambiguate_labels(self.labels)[column.name]
         return f"{label} of {column.system}" if column.system else label
 
     def count(self, filter: Filter) -> Selection:
-        """What every clause keeps and drops, by shard, and the reasons of missing values, in one query."""
+        """Count what every clause keeps and drops, by shard, and the reasons of missing values, in one query."""
         outcomes = filter.outcomes(self.thresholds)
         clauses = [f"c{index}" for index in range(len(filter.clauses))]
         whys = [f'"run{index}".unscored AS why{index}' for index in range(len(self.runs))]
@@ -391,7 +396,7 @@ class Selector:
             if place == len(code):
                 shards[part] += number
             elif code[place] == "?":
-                reasons[self._reason(filter.clauses[place], facts)] += number
+                reasons[self._find_reason(filter.clauses[place], facts)] += number
         first = next(iter(self.runs.values()))
         return Selection(
             first.address,
@@ -404,40 +409,40 @@ class Selector:
             self.higher,
         )
 
-    def _reason(self, clause: Clause, facts: Sequence[Any]) -> str:
-        """Which of a clause's columns an item lacks, and why."""
+    def _find_reason(self, clause: Clause, facts: Sequence[Any]) -> str:
+        """Return which column of a clause has no value for an item, and why."""
         names = list(self.runs)
         whys, absent = facts[: len(names)], (False, *facts[len(names) :])
         for column in clause.columns:
             index = names.index(column.system) if column.system else 0
             if absent[index]:
                 return f"{column.system} has no item of this id"
-            if why := reasons_of(whys[index]).get(column.name):
-                return f"{self._label(column)}: {why}"
+            if why := parse_reasons(whys[index]).get(column.name):
+                return f"{self._format_label(column)}: {why}"
         return UNDEFINED
 
-    def numbers(self, filter: Filter) -> dict[str, str]:
-        """SQL of the columns that are written beside the ids: the numbers of the filter."""
+    def list_numbers(self, filter: Filter) -> dict[str, str]:
+        """Return SQL for the numeric columns of the filter, which are written next to the ids."""
         columns = [column for column in filter.columns if column.column.kind in ("number", "truth")]
         return {column.key: f"CAST({column.column.sql} AS DOUBLE)" for column in columns}
 
-    def selected(self, filter: Filter) -> tuple[str, dict[str, Any]]:
-        """A query of the items that pass, in their order, and its parameters."""
+    def build_query(self, filter: Filter) -> tuple[str, dict[str, Any]]:
+        """Return a query for the items that pass, in their order, and its parameters."""
         condition = filter.condition(self.thresholds)
-        numbers = [f"{sql} AS {quoted(name)}" for name, sql in self.numbers(filter).items()]
+        numbers = [f"{sql} AS {quote(name)}" for name, sql in self.list_numbers(filter).items()]
         columns = ['"run0".id AS id', f'parse_filename("run0"."{PART}", true) AS shard', *numbers]
         return f"SELECT {', '.join(columns)} FROM {self.source} WHERE {condition.sql}", condition.parameters
 
-    def ids_by_part(self, filter: Filter, kept: NarrowedItems | None) -> dict[str, frozenset[str]]:
-        """The ids that pass, by the name of the part."""
-        sql, parameters = kept.selected if kept is not None else self.selected(filter)
+    def group_ids(self, filter: Filter, kept: NarrowedItems | None) -> dict[str, frozenset[str]]:
+        """Return the ids that pass, by the name of the part."""
+        sql, parameters = kept.selected if kept is not None else self.build_query(filter)
         rows = self.connection.execute(f"SELECT shard, list(id) FROM ({sql}) GROUP BY shard", parameters).fetchall()
         return {shard: frozenset(ids) for shard, ids in rows}
 
 
 @dataclass(frozen=True)
 class NarrowedItems:
-    """Items that passed a filter and were narrowed down, in the table ``kept``."""
+    """Items that passed a filter and were narrowed down, as a query on the table ``kept``."""
 
     selected: tuple[str, dict[str, Any]]
     steps: list[StepCount]
@@ -445,7 +450,7 @@ class NarrowedItems:
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What is done with the items that pass: the best of several, without repeated ones, a sample."""
+    """Options that narrow the items that pass: the best of several, unique ones, a sample."""
 
     selector: Selector
     best: str | None
@@ -458,66 +463,66 @@ class Narrowing:
 
     @property
     def words(self) -> list[str]:
-        """The options in words, for whoever asks later how a folder was made."""
+        """The options as text, for the marker of rewritten shards."""
         options = {"best": self.best, "unique": self.unique, "sample": self.sample}
         words = [f"{name}={value}" for name, value in options.items() if value is not None]
         return [*words, *([f"seed={self.seed}"] if self.sample is not None else [])]
 
-    def of(self, filter: Filter, step: Callable[[str], None]) -> NarrowedItems:
-        """The items that pass, narrowed down."""
+    def narrow(self, filter: Filter, step: Callable[[str], None]) -> NarrowedItems:
+        """Narrow down the items that pass."""
         selector, connection = self.selector, self.selector.connection
         condition = filter.condition(selector.thresholds)
-        numbers = selector.numbers(filter)
+        numbers = selector.list_numbers(filter)
         columns = ["row_number() OVER () AS row", '"run0".id AS id']
         columns.append(f'parse_filename("run0"."{PART}", true) AS shard')
         written = ["id", "shard"]
         several = len(selector.runs) > 1
         if self.best is not None:
-            columns += self._best_columns(several)
+            columns += self._build_best_columns(several)
             written += ["run", "caption", "best"] if several else []
         if self.unique is not None:
-            columns.append(f"{self._unique_column()} AS same")
+            columns.append(f"{self._build_unique_column()} AS same")
         columns += [f"{sql} AS n{index}" for index, sql in enumerate(numbers.values())]
         sql = f"CREATE TEMP TABLE kept AS SELECT {', '.join(columns)} FROM {selector.source} WHERE {condition.sql}"
         connection.execute(sql, condition.parameters)
         steps: list[StepCount] = []
-        left = self._size()
+        left = self._count_kept()
 
-        def narrow(what: str, rest: str, **parameters: Any) -> None:
+        def drop_others(what: str, rest: str, **parameters: Any) -> None:
             nonlocal left
             step(what)
             connection.execute("ALTER TABLE kept RENAME TO before")
             connection.execute(f"CREATE TEMP TABLE kept AS SELECT * FROM before {rest}", parameters or None)
             connection.execute("DROP TABLE before")
-            after = self._size()
+            after = self._count_kept()
             steps.append(StepCount(what, left - after, after))
             left = after
 
         if self.best is not None:
             first = "" if several else " QUALIFY row_number() OVER (PARTITION BY several ORDER BY value DESC, row) = 1"
-            narrow(f"best by {self.best}", f"WHERE value IS NOT NULL{first}")
+            drop_others(f"best by {self.best}", f"WHERE value IS NOT NULL{first}")
         if self.unique is not None:
-            if self._is_image():
+            if self._compares_images():
                 self._hash_images()
             first = "row_number() OVER (PARTITION BY md5(same) ORDER BY row) = 1"
-            narrow(f"repeated {self.unique}", f"QUALIFY same IS NULL OR {first}")
+            drop_others(f"repeated {self.unique}", f"QUALIFY same IS NULL OR {first}")
         if self.sample is not None:
             by_chance = "md5($seed || ':' || id), row"
-            narrow(f"sample of {self.sample:,}", f"ORDER BY {by_chance} LIMIT {self.sample}", seed=str(self.seed))
-        shown = [*map(quoted, written), *(f"n{index} AS {quoted(name)}" for index, name in enumerate(numbers))]
+            drop_others(f"sample of {self.sample:,}", f"ORDER BY {by_chance} LIMIT {self.sample}", seed=str(self.seed))
+        shown = [*map(quote, written), *(f"n{index} AS {quote(name)}" for index, name in enumerate(numbers))]
         return NarrowedItems((f"SELECT {', '.join(shown)} FROM kept ORDER BY row", {}), steps)
 
-    def _size(self) -> int:
+    def _count_kept(self) -> int:
         return int(self.selector.connection.execute("SELECT count(*) FROM kept").fetchone()[0])
 
-    def _best_columns(self, several: bool) -> list[str]:
-        """The value to be best by, larger is better, and what competes."""
+    def _build_best_columns(self, several: bool) -> list[str]:
+        """Return SQL for the value to rank by (larger is better) and for the group that competes."""
         assert self.best is not None
         selector = self.selector
         if several:
             values, captions = [], []
             for index, (name, run) in enumerate(selector.runs.items()):
-                key, column = self._column(
+                key, column = self._find_column(
                     self.best, FilterSchema(selector.schema.systems[name], selector.labels), name
                 )
                 sign = "" if key not in run.facts or run.facts[key].higher_is_better else "-"
@@ -535,13 +540,13 @@ class Narrowing:
                 caption,
                 f"{own}list_max({listed}) AS best",
             ]
-        key, column = self._column(self.best, selector.schema, "")
+        key, column = self._find_column(self.best, selector.schema, "")
         run = next(iter(selector.runs.values()))
         sign = "" if key not in run.facts or run.facts[key].higher_is_better else "-"
         group = "image" if "image" in selector.types[0] else "id"
         return [f"{sign}CAST({column.sql} AS DOUBLE) AS value", f'"run0".{group} AS several']
 
-    def _column(self, name: str, schema: FilterSchema, run: str) -> tuple[str, FilterColumn]:
+    def _find_column(self, name: str, schema: FilterSchema, run: str) -> tuple[str, FilterColumn]:
         try:
             key = schema.resolve(name)
         except UnknownKey as error:
@@ -550,11 +555,11 @@ class Narrowing:
             raise InputError(f"best={name}: contains no numbers, expected a metric")
         return key, schema.columns[key]
 
-    def _is_image(self) -> bool:
+    def _compares_images(self) -> bool:
         return self.unique == "image" and "image" in self.selector.types[0]
 
-    def _unique_column(self) -> str:
-        """SQL of a text that items are repeated by."""
+    def _build_unique_column(self) -> str:
+        """Return SQL for the text by which items are repeated."""
         assert self.unique is not None
         selector = self.selector
         if self.unique == "image" and "image" not in selector.types[0]:
@@ -567,7 +572,7 @@ class Narrowing:
         return f"array_to_string({column.sql}, chr(31))" if column.kind == "texts" else f"CAST({column.sql} AS VARCHAR)"
 
     def _hash_images(self) -> None:
-        """Put the hash of an image's content in the place of its path."""
+        """Replace the path of each image by the hash of its content."""
         import pyarrow as pa
 
         connection = self.selector.connection
@@ -575,14 +580,14 @@ class Narrowing:
             row[0] for row in connection.execute("SELECT DISTINCT same FROM kept WHERE same IS NOT NULL").fetchall()
         ]
         with ThreadPoolExecutor(READERS) as pool:
-            hashes = list(pool.map(_image_hash, paths))
+            hashes = list(pool.map(_hash_image, paths))
         connection.register(
             "hashes", pa.table({"path": pa.array(paths, pa.string()), "hash": pa.array(hashes, pa.string())})
         )
         connection.execute("UPDATE kept SET same = hashes.hash FROM hashes WHERE kept.same = hashes.path")
 
 
-def _image_hash(path: str) -> str:
+def _hash_image(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
             return (
@@ -596,7 +601,7 @@ def _image_hash(path: str) -> str:
 
 
 def _refuse_file(out: str | os.PathLike[str], overwrite: bool) -> None:
-    """Say at once that ids cannot be written there."""
+    """Raise InputError if ids cannot be written to this file."""
     suffix = Path(os.fspath(out)).suffix.lower()
     if suffix not in FILES:
         raise InputError(
@@ -607,7 +612,7 @@ def _refuse_file(out: str | os.PathLike[str], overwrite: bool) -> None:
 
 
 def _write_ids(out: str, connection: Any, sql: str, parameters: Mapping[str, Any]) -> None:
-    """Write what a query gives; the file appears whole at the end."""
+    """Write the result of a query; the file appears only when it is complete."""
     if is_remote(out):
         folder, name = split_address(out)
         with tempfile.TemporaryDirectory(prefix="captious-") as place:
@@ -639,5 +644,5 @@ def _write_draft(draft: Path, suffix: str, connection: Any, sql: str, parameters
                 file.write(f"{row[0]}\n")
 
 
-def _percent(part: float, whole: int) -> str:
+def _format_percent(part: float, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"

@@ -1,4 +1,4 @@
-"""What ``captious-run.json`` says of a run: its metrics with their numbers, what was read, and what is stored.
+"""The marker of a run, ``captious-run.json``: metrics with their numbers, reading options, and stored parts.
 
 The marker of a foreign folder may say anything, so every value is checked when it is read. Nothing that it names is
 imported or opened.
@@ -21,18 +21,18 @@ from captious.options import Resampling
 from captious.render.tables import dumps
 from captious.stats.bootstrap import Estimate
 
+# The version of the folder's format; a folder of another one is refused.
 FORMAT = 2
-"""The version of the folder's format; a folder of another one is refused."""
 Unit = Literal["item", "shard"]
+# The name of a part, which is that of a file.
 _NAME = re.compile(r"[\w+-][\w.+-]*")
-"""The name of a part, which is that of a file."""
+# Above every count that a run can have.
 LARGEST = 2**63
-"""Above every count that a run can have."""
 
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """One metric of a run: its numbers, and what helps to show and to sort its values."""
+    """One metric of a run: its numbers, and how its values are shown and sorted."""
 
     metric: str
     """The written form, which is the name of its column."""
@@ -53,7 +53,7 @@ class MetricFacts:
 
     @classmethod
     def of(cls, metric: Metric, label: str = "", **numbers: Any) -> MetricFacts:
-        """The facts of a metric, whose numbers may not be known yet."""
+        """Return the facts of a metric, whose numbers may not be known yet."""
         return cls(
             str(metric),
             label or metric.label,
@@ -65,7 +65,7 @@ class MetricFacts:
 
     @property
     def interval(self) -> Estimate | None:
-        """The value with its interval, where it has one."""
+        """The value with its interval, or None."""
         if self.level is None:
             return None
         numbers = (self.value, self.low, self.high, self.error)
@@ -75,7 +75,7 @@ class MetricFacts:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a run is. It is written first with what is planned, and last with the numbers."""
+    """The description of a run. It is written first with the plan, and last with the numbers."""
 
     name: str
     metrics: tuple[MetricFacts, ...]
@@ -103,17 +103,17 @@ class Marker:
 
     @property
     def digest(self) -> str:
-        """The digest of how the captions are read and by which captious. Parts of another digest are not mixed in."""
+        """The digest of reading options and version. Parts with another digest are not reused."""
         facts = (dict(self.reading), self.version, self.format)
         return digest(json.dumps(facts, sort_keys=True).encode())
 
     def to_json(self) -> str:
-        """The content of the file."""
+        """Return the content of the file."""
         return dumps(self) + "\n"
 
     @classmethod
     def from_json(cls, content: bytes | str, where: str) -> Marker:
-        """The marker again; ``where`` opens the line that says what is wrong with it."""
+        """Parse and check a marker; ``where`` is the start of every error message."""
         try:
             record = json.loads(content)
         except (ValueError, RecursionError):
@@ -133,7 +133,7 @@ class Marker:
         return marker
 
     def _refuse_impossible(self, where: str) -> None:
-        """Refuse counts that no run has, and names of parts that lead out of the folder."""
+        """Raise InputError for impossible counts, and for names of parts that lead out of the folder."""
         shards = {f"shards.{one.name}": one.size for one in self.shards}
         for name, number in {"items": self.items, "skipped": self.skipped, **self.parts, **shards}.items():
             if not 0 <= number < LARGEST:

@@ -1,4 +1,4 @@
-"""Reports of several systems brought to the same units in the same order, so that paired tests can compare them."""
+"""Reports of several systems aligned to the same items or shards, for paired tests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from captious.errors import InputError
 from captious.metrics.measurement import Measurement
 from captious.metrics.rows import TypeSets
 from captious.options import Missing, Resampling
-from captious.runs.report import Report, can_resample, resampled_intervals
+from captious.runs.report import Report, can_resample, compute_intervals
 from captious.runs.source import MemoryItems, StoredItems
-from captious.runs.stored import StoredMeasurement, stored_measurements
+from captious.runs.stored import StoredMeasurement, load_measurements
 
 
-def shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None = None) -> list[str]:
-    """The metrics that all reports have, or those wanted; one that a report lacks or has by other settings is refused.
+def find_shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None = None) -> list[str]:
+    """Return the metrics that all reports have, or check those wanted; raise InputError if one is missing or has other
+    settings.
 
     Metrics of one written form are still different if they were computed with another idf corpus or model.
     """
@@ -43,8 +44,8 @@ def shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None =
     return shared
 
 
-def shared_ids(systems: Mapping[str, Sequence[str]], missing: Missing = "error") -> list[str]:
-    """The ids that all systems have, in the order of the first; with ``error`` all must have the same."""
+def find_shared_ids(systems: Mapping[str, Sequence[str]], missing: Missing = "error") -> list[str]:
+    """Return the ids that all systems have, in the order of the first; with ``error`` all must have the same ids."""
     (first, baseline), *others = systems.items()
     if baseline and all(ids == baseline for _, ids in others):
         return list(baseline)
@@ -63,8 +64,8 @@ def shared_ids(systems: Mapping[str, Sequence[str]], missing: Missing = "error")
     return order
 
 
-def on_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampling: Resampling) -> Report:
-    """A report with these metrics on these items; no value is computed again."""
+def restrict_to_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampling: Resampling) -> Report:
+    """Return a report with these metrics on these items; no value is computed again."""
     measurements = {key: report.measurements[key] for key in metrics}
     ours = next(iter(measurements.values())).ids
     if list(ours) != list(ids):
@@ -82,13 +83,13 @@ def on_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampl
                 "fingerprint": captions.fingerprint,
                 "skipped": captions.skipped,
             }
-        measurements = {key: _taken(one, indices, facts) for key, one in measurements.items()}
+        measurements = {key: _take_items(one, indices, facts) for key, one in measurements.items()}
         report = replace(report, source=MemoryItems(captions))
-    intervals = resampled_intervals(measurements, resampling)
+    intervals = compute_intervals(measurements, resampling)
     return replace(report, measurements=measurements, intervals=intervals, resampling=resampling)
 
 
-def _taken(measurement: Measurement, indices: Sequence[int], facts: Mapping[str, object]) -> Measurement:
+def _take_items(measurement: Measurement, indices: Sequence[int], facts: Mapping[str, object]) -> Measurement:
     rows, ids = measurement.rows, tuple(measurement.ids[index] for index in indices)
     reasons = {id: measurement.reasons[id] for id in ids if id in measurement.reasons}
     if isinstance(rows, TypeSets):
@@ -103,8 +104,8 @@ def _taken(measurement: Measurement, indices: Sequence[int], facts: Mapping[str,
     )
 
 
-def by_item(report: Report) -> Report:
-    """Return the report with the statistics of its items in memory, however many there are, for paired tests."""
+def load_statistics(report: Report) -> Report:
+    """Return the report with the statistics of all its items in memory, for paired tests."""
     if not isinstance(report.source, StoredItems) or (report.unit == "item" and report.source.run.has_rows):
         return report
     run = report.source.run
@@ -115,12 +116,12 @@ def by_item(report: Report) -> Report:
         )
     run = replace(run, marker=replace(run.marker, unit="item"))
     known = {key: one.metric for key, one in report.measurements.items()}
-    measurements = stored_measurements(run, report.parts, known)
+    measurements = load_measurements(run, report.parts, known)
     return replace(report, source=replace(report.source, run=run), measurements=measurements, intervals={})
 
 
-def on_shards(report: Report, metrics: Sequence[str], shards: Sequence[str], resampling: Resampling) -> Report:
-    """A report with these metrics on these shards, in this order, so that the rows of systems belong together."""
+def restrict_to_shards(report: Report, metrics: Sequence[str], shards: Sequence[str], resampling: Resampling) -> Report:
+    """Return a report with these metrics on these shards, in this order, so that rows of systems are paired."""
     assert isinstance(report.source, StoredItems)
     by_name, before = {part.name: part for part in report.parts}, report.source.run
     parts = tuple(by_name[name] for name in shards)
@@ -134,13 +135,13 @@ def on_shards(report: Report, metrics: Sequence[str], shards: Sequence[str], res
         report,
         source=StoredItems(run, parts),
         measurements=measurements,
-        intervals=resampled_intervals(measurements, resampling) if can_resample(run, parts) else {},
+        intervals=compute_intervals(measurements, resampling) if can_resample(run, parts) else {},
         resampling=resampling,
     )
 
 
-def shared_shards(reports: Mapping[str, Report], missing: Missing = "error") -> list[str]:
-    """The shards that all systems have, in the order of the first; their ids must be the same.
+def find_shared_shards(reports: Mapping[str, Report], missing: Missing = "error") -> list[str]:
+    """Return the shards that all systems have, in the order of the first; their ids must be the same.
 
     A shard that failed in one system is left out. One that a system never had is refused, or left out with ``skip``.
     """
@@ -156,7 +157,7 @@ def shared_shards(reports: Mapping[str, Report], missing: Missing = "error") -> 
         shared = [shard for shard in shared if shard in theirs]
         for shard in shared:
             if (ours[shard].items, ours[shard].ids) != (theirs[shard].items, theirs[shard].ids):
-                keys = [_ids(one, shard) for one in (base, report)]
+                keys = [_read_ids(one, shard) for one in (base, report)]
                 key = min(keys[0] ^ keys[1], default="")
                 raise InputError(
                     f"{first} and {name} differ in shard {shard}: only one of them has id {key!r}, expected the same"
@@ -166,13 +167,13 @@ def shared_shards(reports: Mapping[str, Report], missing: Missing = "error") -> 
     return shared
 
 
-def _ids(report: Report, shard: str) -> set[str]:
+def _read_ids(report: Report, shard: str) -> set[str]:
     assert isinstance(report.source, StoredItems)
     return set(report.source.run.table(shard, ["id"])["id"].to_pylist())
 
 
-def scored_once(baseline: Report, system: Report, metric: str) -> int:
-    """Items of shards that one of two systems has no value for."""
+def count_unpaired(baseline: Report, system: Report, metric: str) -> int:
+    """Count the items for which only one of two systems has a value, over all shards."""
     alone = 0
     for ours, theirs in zip(baseline.parts, system.parts, strict=True):
         if ours.items and (ours[metric].signature.unscored or theirs[metric].signature.unscored):

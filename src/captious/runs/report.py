@@ -1,4 +1,4 @@
-"""``Report``: measurements with intervals, wherever their items are."""
+"""``Report``: measurements with intervals, of items in memory or in a run folder."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from captious.render.document import Value
 from captious.render.tables import csv_text, finite, write_csv
 from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.report_sections import (
-    few_items_notes,
-    foreign_notes,
+    list_narrow_intervals,
+    compare_foreign_values,
     lists_items,
-    metric_data,
-    references_line,
-    score_column,
-    sections_of,
-    shard_columns,
-    shards_data,
+    collect_metric_data,
+    format_references,
+    make_score_column,
+    build_sections,
+    collect_shard_columns,
+    collect_shards_data,
 )
 from captious.runs.source import BLOCK, Source, StoredItems
 from captious.stats.bootstrap import Estimate, bootstrap
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from captious.runs.summary import PartSummary
 
 T = TypeVar("T")
+# What frames and files call the values of every item, and those of every shard.
 ITEMS, SHARDS = "items", "shards"
-"""What frames and files call the values of every item, and those of every shard."""
+# What names in logs and experiment trackers begin with.
 PREFIX = "captious"
-"""What names in logs and experiment trackers begin with."""
 
 
 class ByMetric(dict[str, T]):
-    """Values by the written form of their metric; a label or a name of only one metric finds it too."""
+    """Values by the written form of their metric; an unambiguous label or name works as a key too."""
 
     def __init__(self, values: Mapping[Metric, T]) -> None:
         keys = [str(metric) for metric in values]
@@ -69,7 +69,7 @@ class ByMetric(dict[str, T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(PlainState, Result):
-    """Measurements of one set, by the written form of their metric.
+    """Measurements of one set of captions, by the written form of their metric.
 
     ``evaluate``, ``score_shards`` and ``open_run`` give one. ``print``, ``save``, ``plot``, ``to_pandas``, ``to_dict``,
     ``to_latex`` and ``in_percent`` come from ``captious.render.Result``.
@@ -89,32 +89,32 @@ class Report(PlainState, Result):
 
     @property
     def unit(self) -> Unit:
-        """What is resampled for the intervals: items, or shards."""
+        """The unit that is resampled for intervals: item or shard."""
         return self.source.unit
 
     @property
     def parts(self) -> tuple[PartSummary, ...]:
-        """What is known of each part of a run besides its items; nothing of items in memory."""
+        """Summaries of the parts of a run; empty for items in memory."""
         return self.source.parts
 
     @property
     def captions(self) -> CaptionSet:
-        """The captions that were scored. Those of a run are read from its folder, all of them, when first asked for."""
+        """The captions that were scored. Those of a run are read from its folder on first use, all of them."""
         return self.source.captions
 
     @property
     def name(self) -> str:
-        """The name of the captions; of shards, the folder of their run."""
+        """The name of the captions; for shards, the folder of their run."""
         return self.source.name
 
     @property
     def size(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return self.source.size
 
     @property
     def skipped(self) -> int:
-        """How many ids were left out at reading because one side lacked them."""
+        """The number of ids that were left out at reading because captions or references were missing."""
         return self.source.skipped
 
     @property
@@ -124,20 +124,20 @@ class Report(PlainState, Result):
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Why shards could not be scored, by name; none of their items is in the report."""
+        """The reason of each shard that could not be scored, by name; none of its items is in the report."""
         return self.source.failed
 
     @property
     def title(self) -> str:
-        """What was measured, and how many items that are."""
+        """The name of the captions and the number of items."""
         return self.source.title
 
     def __getitem__(self, key: str) -> Measurement:
-        """A measurement by the written form of its metric, by its label, or by its name if no other metric has it."""
+        """Return a measurement by the written form, the label or the unambiguous name of its metric."""
         return self.measurements[find_key(key, {form: one.metric.label for form, one in self.measurements.items()})]
 
     def keys(self) -> Iterable[str]:
-        """The written forms of the metrics, so that ``dict(report)`` has the measurements by them."""
+        """Return the written forms of the metrics; with it ``dict(report)`` maps them to measurements."""
         return self.measurements.keys()
 
     def __iter__(self) -> Iterator[Measurement]:
@@ -152,16 +152,16 @@ class Report(PlainState, Result):
         return disambiguate_labels({key: one.metric.label for key, one in self.measurements.items()})
 
     def label(self, key: str) -> str:
-        """What tables call a metric: its label, or its written form where two metrics share the label."""
+        """Return the label of a metric for tables, or its written form if two metrics share the label."""
         return self._labels[key]
 
     @property
     def short_names(self) -> dict[str, str]:
-        """What logs call the metrics, by their written forms: ``bleu_4``, ``cider``."""
+        """The names of the metrics in logs, by their written forms: ``bleu_4``, ``cider``."""
         return make_short_names(one.metric for one in self)
 
     def scalars(self, prefix: str = PREFIX) -> dict[str, float]:
-        """Corpus values and the ends of their intervals under names for logs; what has no value is left out.
+        """Return corpus values and interval ends under names for logs; undefined values are left out.
 
         >>> from captious._evaluate import evaluate
         >>> evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["a red dog"]]).scalars()
@@ -200,16 +200,16 @@ class Report(PlainState, Result):
         page
             Whether the HTML page is kept as well.
         """
-        from captious.runs.tracking import tracked, tracker_of
+        from captious.runs.tracking import make_tracked_report, find_tracker
 
-        tracker_of(run)(tracked(self, step, prefix, worst, metric, page))
+        find_tracker(run)(make_tracked_report(self, step, prefix, worst, metric, page))
 
     def cell(self, key: str) -> Cell:
-        """A corpus value with its interval."""
+        """Return a corpus value with its interval."""
         return Cell.of(self.intervals[key]) if key in self.intervals else Cell(self.measurements[key].corpus)
 
     def signature(self, key: str) -> str:
-        """The signature of a number with that of its interval."""
+        """Return the signature of a number with that of its interval."""
         return self._signatures[str(self[key].metric)]
 
     @cached_property
@@ -221,17 +221,17 @@ class Report(PlainState, Result):
 
     @property
     def signatures(self) -> list[str]:
-        """The signatures of all metrics; those that differ in the parameters of the metric alone share a line."""
+        """The signatures of all metrics; those that differ only in parameters of the metric share a line."""
         return join_signatures(self._signatures.values())
 
     @property
     def notes(self) -> list[str]:
-        """What happened while the run was scored, and what the metrics say of it, such as what it cost."""
+        """Events of the scoring, and notes of the metrics, such as the cost of a judge."""
         return [*self.history, *self._metric_notes]
 
     @property
     def history(self) -> tuple[str, ...]:
-        """What happened while shards were scored: a run that was resumed, a worker that died."""
+        """Events while shards were scored: a run that was resumed, a worker that died."""
         return self.source.history
 
     @property
@@ -239,7 +239,7 @@ class Report(PlainState, Result):
         return list(dict.fromkeys(chain.from_iterable(one.notes for one in self)))
 
     def worst(self, number: int = 10, metric: str | None = None, where: str | None = None) -> Document:
-        """The items with the worst value of a metric, the last one unless named; with a filter, of those that pass.
+        """Return the items with the lowest quality by a metric (default: the last one); ``where`` filters the items.
 
         Printed it is a table; a notebook and a saved page show the images beside the captions.
         """
@@ -247,12 +247,12 @@ class Report(PlainState, Result):
             raise InputError(f"worst: number is {number!r}, expected a whole number; pass a metric as metric=...")
         measurement = self[metric] if metric else list(self)[-1]
         label = self.label(str(measurement.metric))
-        indices = worst_first(measurement)
+        indices = rank_worst_first(measurement)
         if where is not None:
-            from captious.runs.filters import matching_rows
+            from captious.runs.filters import match_rows
 
             relation = self.source.relation(self.measurements)
-            passes = matching_rows(relation, where, {key: one.metric.label for key, one in self.measurements.items()})
+            passes = match_rows(relation, where, {key: one.metric.label for key, one in self.measurements.items()})
             indices = [index for index in indices if passes[index]]
         indices = indices[:number]
         captions = self.captions_at(indices)
@@ -264,16 +264,16 @@ class Report(PlainState, Result):
             rows.append(row[:shown])
             entries.append(make_gallery_entry(item, images[place], [f"{label} {value:.4f}"]))
         title = f"worst {len(rows)} by {label}{f' of those with {where.strip()}' if where is not None else ''}"
-        value_column = score_column(label, measurement.metric)
+        value_column = make_score_column(label, measurement.metric)
         columns = ("id", value_column, "candidate", "first reference")[:shown]
         return Document(title, sections=[Table("worst", title, columns, rows), Gallery(title, entries, "", "worst")])
 
     def captions_at(self, indices: Sequence[int]) -> CaptionSet:
-        """The captions at these positions; of a run, only the parts that hold them are read."""
+        """Return the captions at these positions; of a run, only the parts that contain them are read."""
         return self.source.take(indices)
 
     def explain(self, id: Any, metric: str | None = None) -> Explanations:
-        """Why an item has its values: for each metric that can tell, parts that add up to the value.
+        """Explain the values of an item: for each metric that can, the parts that add up to the value.
 
         ``metric`` names one; without it all are explained. A notebook and a saved page draw SPICE's graphs. Of a run,
         corpus statistics are those that it was scored with. What is not in its folder, such as an idf corpus, must be
@@ -285,7 +285,7 @@ class Report(PlainState, Result):
         [('red', 0.3333), ('dog', 0.3333)]
         """
         keys = [str(self[metric].metric)] if metric else list(self.measurements)
-        explain_one = self.source.explainer(self, id)
+        explain_one = self.source.make_explainer(self, id)
         able = [key for key in keys if self.measurements[key].metric.explains]
         if metric and not able:
             known = [key for key, one in self.measurements.items() if one.metric.explains]
@@ -306,8 +306,8 @@ class Report(PlainState, Result):
         unexplained = [self.label(key) for key in keys if key not in able]
         return Explanations(str(id), explanations, unexplained, remarks)
 
-    def _whys(self, key: str, indices: Sequence[int]) -> Sequence[Why]:
-        """What made the values of items, for the page."""
+    def _explain_for_page(self, key: str, indices: Sequence[int]) -> Sequence[Why]:
+        """Explain the values of items for the page, if the metric can."""
         metric, captions = self.measurements[key].metric, self.captions
         if not isinstance(metric, ExplainsOnPage):
             return []
@@ -315,7 +315,7 @@ class Report(PlainState, Result):
         return metric.page_explanations(captions, indices, state)
 
     def document(self) -> Document:
-        """Values with intervals, the items to explore, and what shards have besides; it is made once."""
+        """Return the page: values with intervals, the items to explore, and the tables of shards. It is built once."""
         return self._document
 
     @cached_property
@@ -323,10 +323,16 @@ class Report(PlainState, Result):
         explained = self.explanations.document().notes if self.explanations else ()
         return Document(
             self.title,
-            references_line(self),
-            sections_of(self),
+            format_references(self),
+            build_sections(self),
             warnings=self.warnings,
-            notes=[*self._read_notes, *foreign_notes(self), *few_items_notes(self), *self.notes, *explained],
+            notes=[
+                *self._read_notes,
+                *compare_foreign_values(self),
+                *list_narrow_intervals(self),
+                *self.notes,
+                *explained,
+            ],
             signatures=self.signatures,
             data=self.data(),
         )
@@ -336,30 +342,30 @@ class Report(PlainState, Result):
         return [self.origin_line] if self.origin_line else []
 
     def data(self) -> dict[str, Any]:
-        """The numbers with everything that moves them, as JSON holds them."""
-        from captious.runs.tables import shown_path
+        """Return the numbers with all settings that affect them, as JSON values."""
+        from captious.runs.tables import hide_folder
 
         return {
-            "name": shown_path(self.name),
+            "name": hide_folder(self.name),
             "items": self.size,
             "skipped": self.skipped,
             **({"read": self.origin_line} if self.origin_line else {}),
-            "metrics": [metric_data(self, key) for key in self.measurements],
-            **shards_data(self),
+            "metrics": [collect_metric_data(self, key) for key in self.measurements],
+            **collect_shards_data(self),
             "warnings": list(self.warnings),
             **({"notes": self.notes} if self.notes else {}),
             **({"explanations": self.explanations.data()} if self.explanations else {}),
         }
 
     def facts(self, key: str) -> MetricFacts:
-        """What the marker says of a metric."""
+        """Return the facts of a metric, as the marker stores them."""
         return self._facts[key]
 
     @cached_property
     def _facts(self) -> dict[str, MetricFacts]:
-        return {key: self._metric_facts(key) for key in self.measurements}
+        return {key: self._collect_facts(key) for key in self.measurements}
 
-    def _metric_facts(self, key: str) -> MetricFacts:
+    def _collect_facts(self, key: str) -> MetricFacts:
         measurement, interval = self.measurements[key], self.intervals.get(key)
         return MetricFacts.of(
             measurement.metric,
@@ -372,14 +378,14 @@ class Report(PlainState, Result):
         )
 
     def items(self) -> Iterator[pa.Table]:
-        """The items as Arrow tables, part by part: id, candidates, references, further columns, values, reasons.
+        """Yield the items as Arrow tables, part by part: id, candidates, references, further columns, values, reasons.
 
         Those of shards have a column ``shard``.
         """
         return self.source.tables(self.measurements)
 
     def to_pandas(self, table: str | None = None) -> Any:
-        """One row per item id: candidate, references, a column per metric; or a table of the document.
+        """Return one row per item id: candidate, references, a column per metric; or a table of the document.
 
         Several candidates are joined by `` | ``. Where an item has no value, a column ``unscored`` says why.
         ``shards`` has a row per shard; it comes first where items are too many to be resampled one by one, and
@@ -390,13 +396,13 @@ class Report(PlainState, Result):
 
     @property
     def _units(self) -> str:
-        """The table of the units that are resampled."""
+        """The name of the table of resampled units."""
         return ITEMS if lists_items(self) else SHARDS
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
         table = table or self._units
         if table == SHARDS and self.source.shards:
-            return shard_columns(self)
+            return collect_shard_columns(self)
         if table != ITEMS:
             return super()._columns(table)
         captions = self.captions
@@ -415,22 +421,24 @@ class Report(PlainState, Result):
         return columns
 
     def files(self, percent: bool = False) -> dict[str, str]:
-        """The files of the report by name: the page, JSON, text, LaTeX, and a CSV file per table."""
+        """Return the files of the report by name: the page, JSON, text, LaTeX, and a CSV file per table."""
         # The worst items are on the page only, and of shards the page lists the slowest.
         files = {name: text for name, text in super().files(percent).items() if not name.startswith("worst_")}
-        return files | ({f"{SHARDS}.csv": csv_text(shard_columns(self))} if self.source.shards else {})
+        return files | ({f"{SHARDS}.csv": csv_text(collect_shard_columns(self))} if self.source.shards else {})
 
     def write(self, percent: bool = False) -> None:
-        """Write the report into the folder of its run; the marker comes last."""
+        """Write the report into the folder of its run; the marker is written last."""
         assert isinstance(self.source, StoredItems)
         run = self.source.run
-        files = self.files(percent) | ({f"{ITEMS}.csv": csv_text(self._item_columns())} if lists_items(self) else {})
+        files = self.files(percent) | (
+            {f"{ITEMS}.csv": csv_text(self._collect_item_columns())} if lists_items(self) else {}
+        )
         for name, text in files.items():
             run.storage.write(name, text.encode("utf-8", "replace"))
         run.write_marker()
 
     def marker(self, parts: Mapping[str, int]) -> Marker:
-        """What the marker of a run says once these parts are written."""
+        """Return the marker of a run that consists of these parts."""
         return self.source.marker(
             metrics=tuple(map(self.facts, self.measurements)),
             items=self.size,
@@ -443,18 +451,18 @@ class Report(PlainState, Result):
         )
 
     def write_files(self, folder: Path) -> None:
-        """Write the run: its items, their statistics and the marker; and ``items.csv``."""
+        """Write the run (items, statistics, marker) and ``items.csv``."""
         self.source.write(folder, self)
         if lists_items(self):
-            write_csv(self._item_columns(), folder / f"{ITEMS}.csv")
+            write_csv(self._collect_item_columns(), folder / f"{ITEMS}.csv")
 
-    def _item_columns(self) -> dict[str, Iterable[Any]]:
-        """The values of every item, as a spreadsheet shows them."""
+    def _collect_item_columns(self) -> dict[str, Iterable[Any]]:
+        """Return the columns of ``items.csv``."""
         captions = self.captions
         return {
             "id": captions.ids,
             "candidate": (" | ".join(texts) for texts in captions.candidates),
-            **{key: _streamed(one.values) for key, one in self.measurements.items()},
+            **{key: _iterate_finite(one.values) for key, one in self.measurements.items()},
         }
 
 
@@ -473,21 +481,21 @@ def open_run(folder: str | os.PathLike[str], *, images: str | os.PathLike[str] |
     """
     from captious.runs.folder import Run
 
-    return report_of(Run.at(folder), images=images)
+    return make_report(Run.at(folder), images=images)
 
 
-def report_of(
+def make_report(
     run: Run,
     resampling: Resampling | None = None,
     metrics: Mapping[str, Metric] | None = None,
     images: str | os.PathLike[str] | None = None,
 ) -> Report:
-    """The report of a run: with the intervals of its marker, or with new ones where ``resampling`` is given."""
-    from captious.runs.stored import known_metrics, refuse_contradictions, stored_measurements
+    """Return the report of a run, with the intervals of its marker or, given ``resampling``, with new ones."""
+    from captious.runs.stored import find_known_metrics, refuse_contradictions, load_measurements
 
     parts = tuple(run.summaries())
-    known = known_metrics(run) if metrics is None else metrics
-    measurements = stored_measurements(run, parts, known)
+    known = find_known_metrics(run) if metrics is None else metrics
+    measurements = load_measurements(run, parts, known)
     refuse_contradictions(run, measurements)
     refuse_contradictions(run, measurements)
     warnings = list(run.marker.warnings)
@@ -497,7 +505,7 @@ def report_of(
         intervals = {key: one for key, facts in run.facts.items() if (one := facts.interval) and key in known}
         resampling = run.marker.resampling
     else:
-        intervals = resampled_intervals(measurements, resampling) if can_resample(run, parts) else {}
+        intervals = compute_intervals(measurements, resampling) if can_resample(run, parts) else {}
     return Report(StoredItems(run, parts, images), measurements, intervals, tuple(warnings), resampling)
 
 
@@ -506,17 +514,17 @@ def can_resample(run: Run, parts: Sequence[PartSummary]) -> bool:
     return (run.marker.unit == "item" and run.has_rows) or sum(1 for part in parts if part.items) > 1
 
 
-def resampled_intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Estimate]:
-    """The interval of every corpus value that can be resampled."""
+def compute_intervals(measurements: Mapping[str, Measurement], resampling: Resampling) -> dict[str, Estimate]:
+    """Return the bootstrap interval of every corpus value that can be resampled."""
     statistics = {key: one.statistic for key, one in measurements.items() if one.additive}
     estimates = bootstrap(statistics, resampling)
     return ByMetric({one.metric: estimates[key] for key, one in measurements.items() if key in estimates})
 
 
-def intervals_of_systems(
+def compute_system_intervals(
     systems: Mapping[str, Mapping[str, Measurement]], resampling: Resampling
 ) -> dict[str, dict[str, Estimate]]:
-    """The intervals of several systems on the same items, from draws that are made once."""
+    """Return the intervals of several systems on the same items, all from the same bootstrap draws."""
     statistics = {
         f"{number} {key}": one.statistic
         for number, measurements in enumerate(systems.values())
@@ -532,14 +540,14 @@ def intervals_of_systems(
     }
 
 
-def _streamed(values: Floats) -> Iterator[float | None]:
-    """Values as JSON holds them, without a list of them all."""
+def _iterate_finite(values: Floats) -> Iterator[float | None]:
+    """Yield values with None for NaN and infinity, without a list of them all."""
     for first in range(0, len(values), BLOCK):
         yield from finite(values[first : first + BLOCK])
 
 
 def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """A name for each written form: its label, or the written form where another metric has the same label.
+    """Return a name for each written form: its label, or the written form if another metric has the same label.
 
     >>> disambiguate_labels({"clipscore": "CLIPScore", "clipscore(w=1)": "CLIPScore", "cider": "CIDEr"})
     {'clipscore': 'clipscore', 'clipscore(w=1)': 'clipscore(w=1)', 'cider': 'CIDEr'}
@@ -549,7 +557,7 @@ def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def join_signatures(signatures: Iterable[str]) -> list[str]:
-    """Signatures with those of one metric that differ in its parameters alone on one line.
+    """Join signatures of one metric that differ only in its parameters into one line.
 
     >>> join_signatures(["bleu(n=1)|tok:ptb.1", "bleu(n=2)|tok:ptb.1", "rouge|tok:ptb.1"])
     ['bleu(n=1),bleu(n=2)|tok:ptb.1', 'rouge|tok:ptb.1']
@@ -561,8 +569,8 @@ def join_signatures(signatures: Iterable[str]) -> list[str]:
     return ["|".join((",".join(metrics), rest)) for (_, rest), metrics in lines.items()]
 
 
-def worst_first(measurement: Measurement) -> list[int]:
-    """Indices of items from worst to best; those without a value are left out."""
+def rank_worst_first(measurement: Measurement) -> list[int]:
+    """Return the indices of items from worst to best; items without a value are left out."""
     sign = 1 if measurement.metric.higher_is_better else -1
     order: list[int] = np.argsort(sign * measurement.values, kind="stable").tolist()
     return order[: np.count_nonzero(~np.isnan(measurement.values))]

@@ -1,4 +1,4 @@
-"""The sections of a report: scores, items, and what only shards have, such as faults and the time of each.
+"""The sections of a report: scores, items, and tables of shards, such as faults and timing.
 
 Where the items are few enough to be resampled one by one, the page lists them all. Of more, it has the distributions
 and the worst items, from the summaries of the parts: the values of all items are never in memory together.
@@ -36,7 +36,7 @@ from captious.render import (
     Why,
     link,
 )
-from captious.stats.bootstrap import FEW, too_narrow
+from captious.stats.bootstrap import FEW, warn_few_units
 from captious.text.tables import count_words
 
 if TYPE_CHECKING:
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
     from captious.runs.stored import StoredMeasurement
     from captious.runs.summary import PartSummary
 
+# Shards below which an interval is rough.
 FEW_SHARDS = 20
-"""Shards below which an interval is rough."""
+# Items and shards that the page lists, and bars of a histogram.
 WORST, SLOWEST, BARS = 20, 50, 40
-"""Items and shards that the page lists, and bars of a histogram."""
+# Different reasons that a warning names.
 REASONS = 5
-"""Different reasons that a warning names."""
 NAN = float("nan")
 
 
-def sections_of(report: Report) -> list[Section]:
-    """Return the scores, the explained item, the items, and what shards have."""
+def build_sections(report: Report) -> list[Section]:
+    """Return the scores, the explained item, the items, and the sections of shards."""
     explained = report.explanations.document().sections if report.explanations else ()
-    items: list[Section] = [explorer({PurePath(report.name).name: report})] if lists_items(report) else []
+    items: list[Section] = [make_explorer({PurePath(report.name).name: report})] if lists_items(report) else []
     if not lists_items(report):
-        items = [*_unscored(report), *_histograms(report)]
-        items.append(Group("Worst items", [_worst_table(report, key) for key in report.measurements]))
-    return [_scores(report), *explained, *items, *_shard_sections(report)]
+        items = [*_make_unscored_table(report), *_draw_histograms(report)]
+        items.append(Group("Worst items", [_make_worst_table(report, key) for key in report.measurements]))
+    return [_make_score_table(report), *explained, *items, *_build_shard_sections(report)]
 
 
 def lists_items(report: Report) -> bool:
@@ -68,7 +68,7 @@ def lists_items(report: Report) -> bool:
     return report.unit == "item"
 
 
-def _scores(report: Report) -> Table:
+def _make_score_table(report: Report) -> Table:
     level = report.resampling.level if report.intervals else None
     columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
     if lower := any(not one.metric.higher_is_better for one in report):
@@ -77,45 +77,45 @@ def _scores(report: Report) -> Table:
         columns.append(Column("unscored", latex=None))
     rows: list[list[Any]] = []
     for key, one in report.measurements.items():
-        row: list[Any] = [metric_link(report, key), on_scale([report], key)[0]]
+        row: list[Any] = [link_metric(report, key), scale_cells([report], key)[0]]
         row += ["higher" if one.metric.higher_is_better else "lower"] if lower else []
-        row += [_unscored_cell(report, key)] if unscored else []
+        row += [_make_unscored_cell(report, key)] if unscored else []
         rows.append(row)
-    return Table("scores", "Scores", columns, rows, _resampled_note(report))
+    return Table("scores", "Scores", columns, rows, _format_resampling_note(report))
 
 
-def metric_link(report: Report, key: str) -> Phrase:
-    """Return what tables call a metric, with a link to the items sorted by it where the page lists them."""
+def link_metric(report: Report, key: str) -> Phrase:
+    """Return the label of a metric, linked to the items sorted by it if the page lists them."""
     label = report.label(key)
     return link(label, f"#sort={quote(key)}") if lists_items(report) else Phrase.of(label)
 
 
-def _unscored_cell(report: Report, key: str) -> Cell:
+def _make_unscored_cell(report: Report, key: str) -> Cell:
     one = report.measurements[key]
     number = one.signature.unscored
     if not lists_items(report):
         return Cell(number, decimals=0)
     href = f"#sort={quote(key)}&unscored=1" if number else ""
-    return Cell(number, note=reasons_line(one), decimals=0, href=href)
+    return Cell(number, note=format_reasons(one), decimals=0, href=href)
 
 
-def _resampled_note(report: Report) -> str:
-    """Say how many shards the intervals come from; items need no word."""
+def _format_resampling_note(report: Report) -> str:
+    """Return a note on the number of resampled shards; empty if items are resampled."""
     if lists_items(report) or not report.intervals:
         return ""
     full = sum(1 for part in report.parts if part.items)
     return f"Intervals: {report.resampling.samples:,} resamples of {full} shards"
 
 
-def references_line(report: Report) -> str:
-    """Return how many references an item has."""
+def format_references(report: Report) -> str:
+    """Return the number of references per item as text."""
     low, high = next((one.signature.references for one in report), (0, 0))
     span = str(low) if low == high else f"{low}–{high}"
     return f"{span} reference{'' if high == 1 else 's'} per item" if high else "no references"
 
 
-def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
-    """The value of a metric in each report, with the ends of the bar that the page draws.
+def scale_cells(reports: Sequence[Report], key: str) -> list[Cell]:
+    """Return the value of a metric in each report, with the ends of the bar that the page draws.
 
     The bar ends at the metric's highest value where that is 1, otherwise at the next round number.
     """
@@ -127,31 +127,31 @@ def on_scale(reports: Sequence[Report], key: str) -> list[Cell]:
         power = 10.0 ** math.floor(math.log10(highest))
         top = next(step * power for step in (1, 2, 5, 10) if step * power >= highest)
     limits = (min([0.0, *ends]), top)
-    own = own_scale(reports[0].measurements[key].metric)
+    own = get_own_scale(reports[0].measurements[key].metric)
     return [Cell(cell.value, cell.low, cell.high, limits=limits, **own) for cell in cells]
 
 
-def own_scale(metric: Metric) -> dict[str, Any]:
-    """How a cell shows a value that is no score: with the decimals that its metric declares, and never × 100."""
+def get_own_scale(metric: Metric) -> dict[str, Any]:
+    """Return the cell options of a value that is not a score: the decimals of its metric, and never × 100."""
     return {} if metric.decimals is None else {"decimals": metric.decimals, "scale": 1.0}
 
 
-def score_column(label: str, metric: Metric) -> Column:
-    """A column of the values of items."""
+def make_score_column(label: str, metric: Metric) -> Column:
+    """Return a column for the values of items."""
     if metric.decimals is None:
         return Column(label, key=str(metric), percent=1)
     return Column(label, key=str(metric), decimals=metric.decimals)
 
 
-def explorer(reports: Mapping[str, Report]) -> Items:
-    """The items of systems that captioned the same ids in the same order, for the page to search and sort."""
+def make_explorer(reports: Mapping[str, Report]) -> Items:
+    """Return the items of systems with the same ids in the same order, for the page to search and sort."""
     first = next(iter(reports.values()))
     sets = [report.captions for report in reports.values()]
     images = next((one.images for one in sets if "image" in one.columns), ())
     keys = list(first.measurements)
 
     def explain(system: int, metric: int, indices: Sequence[int]) -> Sequence[Why]:
-        return list(reports.values())[system]._whys(keys[metric], indices)
+        return list(reports.values())[system]._explain_for_page(keys[metric], indices)
 
     return Items(
         ids=first.captions.ids,
@@ -179,14 +179,14 @@ def explorer(reports: Mapping[str, Report]) -> Items:
     )
 
 
-def few_items_notes(report: Report) -> list[str]:
-    """Notes on intervals that are too narrow: of few items, or of a mean in which few items differ from the rest.
+def list_narrow_intervals(report: Report) -> list[str]:
+    """Return notes on intervals that are too narrow: few items, or a mean in which few items differ from the rest.
 
     A rare value that no item of the sample has widens no interval, whichever way the interval is made.
     """
     if not report.intervals or not lists_items(report):
         return []
-    if few := too_narrow(report.size, report.resampling):
+    if few := warn_few_units(report.size, report.resampling):
         return few
     notes = []
     for key, one in report.measurements.items():
@@ -202,8 +202,8 @@ def few_items_notes(report: Report) -> list[str]:
     return notes
 
 
-def foreign_notes(report: Report) -> list[str]:
-    """How the values of another program agree with those that captious computed."""
+def compare_foreign_values(report: Report) -> list[str]:
+    """Return notes on the agreement of imported values with those that captious computed."""
     notes = []
     for original in report:
         for ours in report:
@@ -223,8 +223,8 @@ def foreign_notes(report: Report) -> list[str]:
     return notes
 
 
-def reasons_line(measurement: Measurement) -> str:
-    """How often each reason for a missing value occurs, and for which items."""
+def format_reasons(measurement: Measurement) -> str:
+    """Return how often each reason for a missing value occurs, and for which items."""
     ids: dict[str, list[str]] = {}
     for key, reason in measurement.reasons.items():
         ids.setdefault(reason, []).append(key)
@@ -234,23 +234,23 @@ def reasons_line(measurement: Measurement) -> str:
     return ", ".join([*texts, *([f"{len(rest)} × other reasons (id {format_first(rest)})"] if rest else [])])
 
 
-def _unscored(report: Report) -> list[Table]:
+def _make_unscored_table(report: Report) -> list[Table]:
     rows: list[Sequence[Any]] = []
     starts: list[int] = []
     for key, one in report.measurements.items():
-        reasons = _stored(one).reason_counts
+        reasons = _as_stored(one).reason_counts
         starts += [len(rows)] if reasons and rows else []
         for text, reason in reasons.items():
             share = reason.count / one.signature.items
             rows.append((report.label(key), text, reason.count, share, ", ".join(reason.ids)))
-    columns = ("metric", "reason", Column("items"), _share("of all"), "such as")
+    columns = ("metric", "reason", Column("items"), _make_share_column("of all"), "such as")
     return [Table("unscored", "Without a value", columns, rows, breaks=starts)] if rows else []
 
 
-def _histograms(report: Report) -> list[Section]:
+def _draw_histograms(report: Report) -> list[Section]:
     charts: list[Section] = []
     for key, one in report.measurements.items():
-        edges, counts = _bars(_stored(one))
+        edges, counts = _merge_bins(_as_stored(one))
         if len(counts) > 1:
             labels = [
                 f"{low:.4g} to {high:.4g}: {count:,} items"
@@ -262,22 +262,26 @@ def _histograms(report: Report) -> list[Section]:
     return [heading, *charts] if charts else []
 
 
-def _worst_table(report: Report, key: str) -> Table:
-    one = _stored(report.measurements[key])
+def _make_worst_table(report: Report, key: str) -> Table:
+    one = _as_stored(report.measurements[key])
     shown = 4 if any(item.reference for item in one.worst) else 3
-    columns = ("id", score_column(report.label(key), one.metric), "candidate", "first reference")
+    columns = ("id", make_score_column(report.label(key), one.metric), "candidate", "first reference")
     rows = [(item.id, item.value, item.candidate, item.reference)[:shown] for item in one.worst[:WORST]]
     return Table(f"worst_{key}", f"Worst by {report.label(key)}", columns[:shown], rows)
 
 
-def _shard_sections(report: Report) -> list[Section]:
-    """Return what only shards have: faults of reading, failures, and the time that they took."""
+def _build_shard_sections(report: Report) -> list[Section]:
+    """Return the sections of shards: faults of reading, failures, and timing."""
     if not report.source.shards:
         return []
-    return [*_faults(report), *_failed(report), Group("Time and shards", [_steps(report), _shard_table(report)])]
+    return [
+        *_make_fault_table(report),
+        *_make_failed_table(report),
+        Group("Time and shards", [_make_step_table(report), _make_shard_table(report)]),
+    ]
 
 
-def _faults(report: Report) -> list[Table]:
+def _make_fault_table(report: Report) -> list[Table]:
     counts: Counter[str] = Counter()
     shards: Counter[str] = Counter()
     examples: dict[str, str] = {}
@@ -290,7 +294,7 @@ def _faults(report: Report) -> list[Table]:
     return [Table("faults", "Left out when reading", columns, rows)] if rows else []
 
 
-def _failed(report: Report) -> list[Table]:
+def _make_failed_table(report: Report) -> list[Table]:
     rows = list(report.failed.items())
     rest = len(rows) - SLOWEST
     note = f"{rest:,} more are in failed-shards.txt" if rest > 0 else ""
@@ -298,35 +302,35 @@ def _failed(report: Report) -> list[Table]:
     return [Table("failed", "Shards that failed and are left out", columns, rows[:SLOWEST], note)] if rows else []
 
 
-def _steps(report: Report) -> Table:
-    seconds, items = seconds_by_step(report), report.size
+def _make_step_table(report: Report) -> Table:
+    seconds, items = sum_seconds(report), report.size
     total = sum(seconds.values())
     rows = [
-        (step, spent, spent / total if total else NAN, _rate(items, spent))
+        (step, spent, spent / total if total else NAN, _compute_rate(items, spent))
         for step, spent in sorted(seconds.items(), key=lambda entry: -entry[1])
     ]
-    rows.append(("all", total, 1.0 if total else NAN, _rate(items, total)))
-    columns = ("step", Column("seconds", decimals=1), _share("of all"), Column("items/s", key="rate"))
+    rows.append(("all", total, 1.0 if total else NAN, _compute_rate(items, total)))
+    columns = ("step", Column("seconds", decimals=1), _make_share_column("of all"), Column("items/s", key="rate"))
     note = "Seconds of all workers together; items/s is the rate of one worker"
     return Table("steps", "Time", columns, rows, note, breaks=[len(rows) - 1], detail=True)
 
 
-def seconds_by_step(report: Report) -> dict[str, float]:
-    """Seconds of all shards by step: read, the label of each metric, write. Workers beside each other add up."""
+def sum_seconds(report: Report) -> dict[str, float]:
+    """Return the seconds per step (read, each metric's label, write), summed over all shards and workers."""
     seconds: Counter[str] = Counter()
     for part in report.source.shards:
         seconds.update(part.seconds)
     return dict(seconds)
 
 
-def _shard_table(report: Report) -> Table:
+def _make_shard_table(report: Report) -> Table:
     spent = {part.name: sum(part.seconds.values()) for part in report.source.shards}
     slowest = sorted(report.source.shards, key=lambda part: -spent[part.name])
     rows = []
     for part in slowest[:SLOWEST]:
         unscored = [one.signature.unscored for one in part.metrics]
         seconds = spent[part.name]
-        rate = _rate(part.items, seconds)
+        rate = _compute_rate(part.items, seconds)
         faults = sum(part.faults.values())
         rows.append((part.name, part.items, seconds, rate, max(unscored, default=0), faults))
     rest = len(report.source.shards) - len(rows)
@@ -343,41 +347,41 @@ def _shard_table(report: Report) -> Table:
     return Table("shards", "Shards", columns, rows, note, detail=True)
 
 
-def shards_data(report: Report) -> dict[str, Any]:
-    """Return what JSON says of shards; nothing where a file was scored."""
+def collect_shards_data(report: Report) -> dict[str, Any]:
+    """Return the JSON values of shards; empty if a file was scored."""
     shards, faults = report.source.shards, Counter[str]()
     for part in shards:
         faults.update(part.faults)
-    facts = {"faults": dict(faults), "failed": dict(report.failed), "seconds": seconds_by_step(report)}
+    facts = {"faults": dict(faults), "failed": dict(report.failed), "seconds": sum_seconds(report)}
     return {"shards": len(shards), **facts} if shards else {}
 
 
-def metric_data(report: Report, key: str) -> dict[str, Any]:
-    """Return the numbers of a metric; with its distribution where the values of the items are not at hand."""
+def collect_metric_data(report: Report, key: str) -> dict[str, Any]:
+    """Return the numbers of a metric, with its histogram if the values of the items are not in memory."""
     facts = vars(report.facts(key))
     if lists_items(report):
         return facts
-    one = _stored(report.measurements[key])
-    edges, counts = _bars(one)
+    one = _as_stored(report.measurements[key])
+    edges, counts = _merge_bins(one)
     reasons = {reason: found.count for reason, found in one.reason_counts.items()}
     return {**facts, "reasons": reasons, "histogram": {"edges": edges, "counts": counts}}
 
 
-def _stored(measurement: Measurement) -> StoredMeasurement:
-    """Return a measurement that is made of the summaries of parts."""
+def _as_stored(measurement: Measurement) -> StoredMeasurement:
+    """Return the measurement, which is known to be made of summaries of parts."""
     from captious.runs.stored import StoredMeasurement
 
     assert isinstance(measurement, StoredMeasurement)
     return measurement
 
 
-def shard_columns(report: Report) -> Mapping[str, Sequence[Any]]:
-    """One row per shard: items, the value of each metric, how many items have none, faults, seconds."""
+def collect_shard_columns(report: Report) -> Mapping[str, Sequence[Any]]:
+    """Return one row per shard: items, the value of each metric, the number without a value, faults, seconds."""
     parts = report.source.shards
     return {
         "shard": [part.name for part in parts],
         "items": [part.items for part in parts],
-        **{key: _by_shard(report, key) for key in report.measurements},
+        **{key: _aggregate_shards(report, key) for key in report.measurements},
         **{
             f"{key}_unscored": [part[key].signature.unscored if part.items else 0 for part in parts]
             for key in report.measurements
@@ -387,8 +391,8 @@ def shard_columns(report: Report) -> Mapping[str, Sequence[Any]]:
     }
 
 
-def _by_shard(report: Report, key: str) -> list[float | None]:
-    """The value of a metric on each shard; None where it has none."""
+def _aggregate_shards(report: Report, key: str) -> list[float | None]:
+    """Return the value of a metric on each shard, or None."""
     full = [part for part in report.source.shards if part.items]
     sums = np.array([part[key].sums for part in full], dtype=np.float64)
     values = report.measurements[key].metric.aggregate(sums).tolist() if full else []
@@ -397,20 +401,20 @@ def _by_shard(report: Report, key: str) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in by_shard]
 
 
-def _rate(items: int, seconds: float) -> int | None:
-    """Items a second."""
+def _compute_rate(items: int, seconds: float) -> int | None:
+    """Return items per second."""
     return round(items / seconds) if seconds else None
 
 
-def _share(name: str) -> Column:
+def _make_share_column(name: str) -> Column:
     return Column(name, decimals=1, scale=100.0, unit=" %", key="share")
 
 
-def _bars(measurement: StoredMeasurement) -> tuple[list[float], list[int]]:
-    """Edges and counts of at most `BARS` bins; the highest value possible has no bin of its own."""
+def _merge_bins(measurement: StoredMeasurement) -> tuple[list[float], list[int]]:
+    """Return edges and counts of at most `BARS` bins; the highest possible value is counted in the last bin."""
     histogram, highest = measurement.histogram, measurement.metric.range[1]
     while len(histogram.counts) > BARS + 1:
-        histogram = histogram.coarser(histogram.exponent + 1)
+        histogram = histogram.coarsen(histogram.exponent + 1)
     edges, counts = histogram.edges.tolist(), list(histogram.counts)
     if len(counts) > 1 and edges[-2] >= highest:
         counts[-2:] = [counts[-2] + counts[-1]]
@@ -418,10 +422,10 @@ def _bars(measurement: StoredMeasurement) -> tuple[list[float], list[int]]:
     return edges, counts
 
 
-def shard_warnings(
+def list_shard_warnings(
     parts: Sequence[PartSummary], failed: Mapping[str, str], repeated: tuple[int, Sequence[str]], intervals: bool
 ) -> list[str]:
-    """What a person should know before trusting the numbers of shards.
+    """Return warnings on the numbers of shards.
 
     ``repeated`` is how many ids occur more than once, and lines that name some.
     """
@@ -440,20 +444,20 @@ def shard_warnings(
         warnings.append(f"{len(empty):,} of {len(parts):,} shards hold no item, such as {empty[0]}")
     if intervals and full < FEW_SHARDS:
         warnings.append(f"intervals resample {full} shards; below {FEW_SHARDS} they are rough, and often too narrow")
-    texts = [(part.name, text) for part in parts for text in (*part.warnings, *_said_by_metrics(part))]
-    return [*warnings, *_alike(texts)]
+    texts = [(part.name, text) for part in parts for text in (*part.warnings, *_iterate_metric_warnings(part))]
+    return [*warnings, *_group_alike(texts)]
 
 
-def _said_by_metrics(part: PartSummary) -> Iterator[str]:
+def _iterate_metric_warnings(part: PartSummary) -> Iterator[str]:
     return (warning for one in part.metrics for warning in one.warnings)
 
 
+# Ids, shares, numbers, and whether a word is plural.
 _VARYING = re.compile(r" \([^()]*\)|,? \d+% of all|\d[\d.,]*%?|s\b")
-"""Ids, shares, numbers, and whether a word is plural."""
 
 
-def _alike(texts: Sequence[tuple[str, str]]) -> list[str]:
-    """Warnings of shards, those that differ in numbers and ids alone as one: the first, and how many shards have it."""
+def _group_alike(texts: Sequence[tuple[str, str]]) -> list[str]:
+    """Group warnings of shards that differ only in numbers and ids: show the first, and the number of shards."""
     alike: dict[str, list[tuple[str, str]]] = {}
     for name, text in texts:
         alike.setdefault(_VARYING.sub("", text), []).append((name, text))

@@ -1,4 +1,4 @@
-"""Where the items of a report are: in memory (`MemoryItems`), or in the folder of a run (`StoredItems`).
+"""The items of a report: in memory (`MemoryItems`), or in the folder of a run (`StoredItems`).
 
 A `Report` asks its `Source` for captions, tables and facts, and never which of the two it is.
 """
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from captious.runs.report import Report
     from captious.runs.summary import PartSummary
 
+# Items that are brought into the form of a table at a time.
 BLOCK = 20_000
-"""Items that are brought into the form of a table at a time."""
+# Items of a part, where a set in memory is written.
 PART = 200_000
-"""Items of a part, where a set in memory is written."""
+# The part of a set that was in memory.
 CAPTIONS = "captions"
-"""The part of a set that was in memory."""
 
 
 class Source(Protocol):
-    """What a report needs to know of its items."""
+    """The interface through which a report gets its items."""
 
     @property
     def name(self) -> str:
-        """The name of the captions; of shards, the folder of their run."""
+        """The name of the captions; for shards, the folder of their run."""
 
     @property
     def title(self) -> str:
-        """What was scored, and how many items that are."""
+        """The name of the captions and the number of items."""
 
     @property
     def size(self) -> int:
-        """How many items there are."""
+        """The number of items."""
 
     @property
     def skipped(self) -> int:
-        """How many ids were left out at reading because one side lacked them."""
+        """The number of ids that were left out at reading because captions or references were missing."""
 
     @property
     def origin_line(self) -> str:
@@ -62,7 +62,7 @@ class Source(Protocol):
 
     @property
     def unit(self) -> Unit:
-        """What is resampled for intervals."""
+        """The unit that is resampled for intervals."""
 
     @property
     def address(self) -> str:
@@ -70,23 +70,23 @@ class Source(Protocol):
 
     @property
     def version(self) -> str:
-        """The captious that scored the items."""
+        """The version of captious that scored the items."""
 
     @property
     def parts(self) -> tuple[PartSummary, ...]:
-        """Summaries of the parts of a run; none in memory."""
+        """Summaries of the parts of a run; empty in memory."""
 
     @property
     def shards(self) -> tuple[PartSummary, ...]:
-        """Summaries of the shards that were scored; none where a file was."""
+        """Summaries of the scored shards; empty if a file was scored."""
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Why shards could not be scored, by name."""
+        """The reason of each shard that could not be scored, by name."""
 
     @property
     def history(self) -> tuple[str, ...]:
-        """What happened while shards were scored."""
+        """Events while shards were scored."""
 
     @property
     def captions(self) -> CaptionSet:
@@ -99,10 +99,10 @@ class Source(Protocol):
         """Yield the items as Arrow tables, part by part."""
 
     def relation(self, measurements: Mapping[str, Measurement]) -> Sequence[str] | pa.Table:
-        """Return what a filter reads: the Parquet files of the items, or a table of them."""
+        """Return the input of a filter: the Parquet files of the items, or a table of them."""
 
-    def explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
-        """Return the function that explains the value of an item; an unknown id is an error."""
+    def make_explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
+        """Return the function that explains the value of an item; raise UnknownKey for an unknown id."""
 
     def marker(self, **facts: Any) -> Marker:
         """Return the marker of a run with these facts."""
@@ -113,7 +113,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MemoryItems(PlainState):
-    """Captions in memory, of a file, of values, or of a run that got more metrics."""
+    """Captions in memory: from a file, from values, or from a run that got more metrics."""
 
     captions: CaptionSet
     store_references: bool = True
@@ -134,17 +134,17 @@ class MemoryItems(PlainState):
 
     @property
     def title(self) -> str:
-        """The file's name, and how many items it has."""
+        """The file name and the number of items."""
         return f"{PurePath(self.name).name}: {self.size} items"
 
     @property
     def size(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.captions)
 
     @property
     def skipped(self) -> int:
-        """How many ids were left out at reading."""
+        """The number of ids that were left out at reading."""
         return self.captions.skipped
 
     @property
@@ -159,12 +159,12 @@ class MemoryItems(PlainState):
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Why shards of that run could not be scored."""
+        """The reason of each shard of that run that could not be scored."""
         return self.before.failed if self.before else {}
 
     @property
     def history(self) -> tuple[str, ...]:
-        """What happened while the shards of that run were scored."""
+        """Events while the shards of that run were scored."""
         return self.before.history if self.before else ()
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
@@ -173,74 +173,74 @@ class MemoryItems(PlainState):
 
     def tables(self, measurements: Mapping[str, Measurement]) -> Iterator[pa.Table]:
         """Yield the items as Arrow tables."""
-        from captious.runs.tables import items_table
+        from captious.runs.tables import make_items_table
 
         for first in range(0, max(self.size, 1), BLOCK):
             block = self.captions.part(first, first + BLOCK)
-            yield items_table(block, slice_all(measurements, block, first, self.size), list(measurements))
+            yield make_items_table(block, slice_all(measurements, block, first, self.size), list(measurements))
 
     def relation(self, measurements: Mapping[str, Measurement]) -> pa.Table:
         """Return the table of all items."""
-        from captious.runs.folder import joined
+        from captious.runs.folder import join_tables
 
-        return joined(list(self.tables(measurements)))
+        return join_tables(list(self.tables(measurements)))
 
-    def explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
+    def make_explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
         """Return the function that explains the value of an item from all captions."""
         self.captions.position(id)
         return lambda metric: metric.explain(self.captions, id)
 
     def marker(self, **facts: Any) -> Marker:
-        """Return the marker of a run with these facts, and with how the captions were read."""
-        from captious.runs.tables import shown_path
+        """Return the marker of a run with these facts and the reading options."""
+        from captious.runs.tables import hide_folder
 
         if self.before is not None:
             return self.before.marker(**facts)
         captions = self.captions
-        reading: dict[str, Any] = {"source": shown_path(self.name)}
+        reading: dict[str, Any] = {"source": hide_folder(self.name)}
         reading |= {"columns": self.origin_line} if self.origin_line else {}
         reading |= {"cleaned": captions.origin.cleaned} if captions.origin.cleaned else {}
         reading |= {"list": captions.selection} if captions.selection else {}
         reading |= {"language": captions.language} if captions.language else {}
         reading |= {} if self.store_references else {"store_references": False}
         reading |= {} if self.store_rows else {"store_rows": False}
-        return Marker(shown_path(self.name), **facts, reading=reading)
+        return Marker(hide_folder(self.name), **facts, reading=reading)
 
     def write(self, folder: Path, report: Report) -> None:
         """Write the captions with their values, part by part, and the marker."""
         from captious.runs.folder import Run
-        from captious.runs.summary import part_summary
-        from captious.runs.tables import items_table, rows_table, types_of, without_machine_paths
+        from captious.runs.summary import summarize_part
+        from captious.runs.tables import make_items_table, make_rows_table, hash_types, hide_machine_paths
 
-        captions, draft = without_machine_paths(self.captions), Run(str(folder), report.marker({}))
+        captions, draft = hide_machine_paths(self.captions), Run(str(folder), report.marker({}))
         parts, keys = {}, list(report.measurements)
-        for name, first, end in self._part_bounds():
+        for name, first, end in self._iterate_parts():
             part = captions.part(first, end)
             measurements = slice_all(report.measurements, part, first, self.size) if len(part) else {}
-            facts = self._part_facts(name) or {"skipped": captions.skipped if not first else 0}
-            items = items_table(part, measurements, keys, self.store_references)
-            rows = rows_table(measurements) if self.store_rows and measurements else None
+            facts = self._get_part_facts(name) or {"skipped": captions.skipped if not first else 0}
+            items = make_items_table(part, measurements, keys, self.store_references)
+            rows = make_rows_table(measurements) if self.store_rows and measurements else None
             # Worst items and histograms are for runs whose statistics are not read, for lack of them or of memory.
             spread = rows is None or bool(self.shards)
-            summary = part_summary(name, draft, part, measurements, **facts, spread=spread)
-            draft.write_part(summary, items, types_of(measurements), rows)
+            summary = summarize_part(name, draft, part, measurements, **facts, spread=spread)
+            draft.write_part(summary, items, hash_types(measurements), rows)
             parts[name] = len(part)
         replace(draft, marker=report.marker(parts)).write_marker()
 
-    def with_metrics(self, before: StoredItems, measurements: Mapping[str, Measurement]) -> MemoryItems:
-        """Return these items as those of a run that got more metrics: in its parts, whose summaries have them all."""
-        from captious.runs.summary import part_summary
+    def extend_run(self, before: StoredItems, measurements: Mapping[str, Measurement]) -> MemoryItems:
+        """Return these items as those of a run that got more metrics: in its parts, with new summaries."""
+        from captious.runs.summary import summarize_part
 
         items = replace(self, before=before)
         summaries = []
-        for name, first, end in items._part_bounds():
+        for name, first, end in items._iterate_parts():
             part = self.captions.part(first, end)
             own = slice_all(measurements, part, first, self.size) if len(part) else {}
-            summaries.append(part_summary(name, before.run, part, own, **items._part_facts(name)))
+            summaries.append(summarize_part(name, before.run, part, own, **items._get_part_facts(name)))
         return replace(items, before=replace(before, parts=tuple(summaries)))
 
-    def _part_bounds(self) -> Iterator[tuple[str, int, int]]:
-        """Yield the name of each part, where it begins and where it ends."""
+    def _iterate_parts(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the name, the start and the end of each part."""
         if self.before is None:
             for number, first in enumerate(range(0, max(self.size, 1), PART)):
                 yield (CAPTIONS if self.size <= PART else f"{CAPTIONS}-{number:03d}"), first, first + PART
@@ -250,8 +250,8 @@ class MemoryItems(PlainState):
             yield part.name, first, first + part.items
             first += part.items
 
-    def _part_facts(self, name: str) -> dict[str, Any]:
-        """Return what is known of the part of an earlier run besides its items."""
+    def _get_part_facts(self, name: str) -> dict[str, Any]:
+        """Return the facts of a part of an earlier run, except its items."""
         for part in self.before.parts if self.before else ():
             if part.name == name:
                 facts = ("size", "skipped", "faults", "examples", "warnings", "seconds")
@@ -261,7 +261,7 @@ class MemoryItems(PlainState):
 
 @dataclass(frozen=True, eq=False)
 class StoredItems(PlainState):
-    """Items in the folder of a run, on a disk or on an object store; they are read when they are needed."""
+    """Items in the folder of a run, on a disk or on an object store; they are read when needed."""
 
     run: Run
     parts: tuple[PartSummary, ...]
@@ -271,24 +271,24 @@ class StoredItems(PlainState):
 
     @property
     def name(self) -> str:
-        """The name of the captions; of shards, the folder of their run."""
+        """The name of the captions; for shards, the folder of their run."""
         return self.run.address if self.run.marker.shards else self.run.marker.name
 
     @property
     def title(self) -> str:
-        """What was scored, and how many items that are."""
+        """The name of the captions and the number of items."""
         if self.run.marker.shards:
             return f"{self.size:,} items in {len(self.parts):,} shard{'' if len(self.parts) == 1 else 's'}"
         return f"{PurePath(self.name).name}: {self.size} items"
 
     @property
     def size(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return self.run.marker.items
 
     @property
     def skipped(self) -> int:
-        """How many ids were left out at reading."""
+        """The number of ids that were left out at reading."""
         return self.run.marker.skipped
 
     @property
@@ -298,7 +298,7 @@ class StoredItems(PlainState):
 
     @property
     def unit(self) -> Unit:
-        """What is resampled for intervals."""
+        """The unit that is resampled for intervals."""
         return self.run.marker.unit
 
     @property
@@ -308,37 +308,37 @@ class StoredItems(PlainState):
 
     @property
     def version(self) -> str:
-        """The captious that scored the items."""
+        """The version of captious that scored the items."""
         return self.run.marker.version
 
     @property
     def shards(self) -> tuple[PartSummary, ...]:
-        """Summaries of the shards that were scored; none where a file was."""
+        """Summaries of the scored shards; empty if a file was scored."""
         return self.parts if self.run.marker.shards else ()
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Why shards could not be scored, by name; none of their items is in the run."""
+        """The reason of each shard that could not be scored, by name; none of its items is in the run."""
         return self.run.marker.failed
 
     @property
     def history(self) -> tuple[str, ...]:
-        """What happened while shards were scored."""
+        """Events while shards were scored."""
         return self.run.marker.history
 
     @cached_property
     def captions(self) -> CaptionSet:
-        """All captions, read from the folder when first asked for."""
-        return self._with_images(self.run.captions())
+        """All captions, read from the folder on first use."""
+        return self._attach_images(self.run.captions())
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
-        """Return the captions at these positions; only the parts that have one are read."""
-        return self._with_images(self.run.take(indices))
+        """Return the captions at these positions; only the parts that contain one are read."""
+        return self._attach_images(self.run.take(indices))
 
-    def _with_images(self, captions: CaptionSet) -> CaptionSet:
-        from captious.runs._explaining import with_own_images
+    def _attach_images(self, captions: CaptionSet) -> CaptionSet:
+        from captious.runs._explaining import attach_images
 
-        return with_own_images(self.run, captions, self.images)
+        return attach_images(self.run, captions, self.images)
 
     def tables(self, measurements: Mapping[str, Measurement]) -> Iterator[pa.Table]:
         """Yield the items as Arrow tables; those of shards have a column ``shard``."""
@@ -354,8 +354,8 @@ class StoredItems(PlainState):
         """Return the addresses of the Parquet files."""
         return self.run.parts()
 
-    def explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
-        """Return the function that explains the value of an item from what the folder has."""
+    def make_explainer(self, report: Report, id: Any) -> Callable[[Metric], Explanation]:
+        """Return the function that explains the value of an item from the content of the folder."""
         from captious.runs._explaining import StoredItem
 
         return StoredItem.find(report, self.run, id).explain
@@ -365,7 +365,7 @@ class StoredItems(PlainState):
         return replace(self.run.marker, **facts)
 
     def write(self, folder: Path, report: Report) -> None:
-        """Copy what the folder of the run has into another one."""
+        """Copy the files of the run into another folder."""
         for name in self.run.files():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with self.run.open(name) as file:
@@ -377,14 +377,14 @@ class StoredItems(PlainState):
 def slice_all(
     measurements: Mapping[str, Measurement], captions: CaptionSet, first: int, size: int
 ) -> dict[str, Measurement]:
-    """Return measurements of ``size`` items on some of them, which begin at a position."""
+    """Return measurements of ``size`` items restricted to these captions, which begin at position ``first``."""
     if len(captions) == size:
         return dict(measurements)
     return {key: _slice(one, captions, first) for key, one in measurements.items()}
 
 
 def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measurement:
-    """Return a measurement on some of its items; what is known of all items together goes with the first ones."""
+    """Return a measurement on some of its items; facts of all items together stay with the first slice."""
     end, rows = first + len(captions), measurement.rows
     counts, reasons = captions.references.counts, measurement.reasons
     own = {id: reasons[id] for id in captions.ids if id in reasons} if reasons else {}

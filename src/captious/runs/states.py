@@ -1,4 +1,4 @@
-"""What metrics must know of the whole corpus, in the folder of a run.
+"""Corpus states of metrics, stored in the folder of a run.
 
 ::
 
@@ -24,25 +24,25 @@ from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
-from captious.runs.folder import Run, metric_folder
+from captious.runs.folder import Run, name_metric_folder
 from captious.text.states import State
 
+# Files of states that are copied from an object store at a time.
 DOWNLOADED = 64
-"""Files of states that are copied from an object store at a time."""
+# Shards by name and size.
 Members = frozenset[tuple[str, int]]
-"""Shards by name and size."""
 
 
 @dataclass(frozen=True)
 class CorpusStates:
-    """The states of one metric."""
+    """The stored states of one metric."""
 
     run: Run
     metric: Metric
 
     @property
     def _folder(self) -> str:
-        return f"states/{metric_folder(str(self.metric))}"
+        return f"states/{name_metric_folder(str(self.metric))}"
 
     @property
     def _prefix(self) -> str:
@@ -53,49 +53,51 @@ class CorpusStates:
         assert self.metric.corpus_state is not None, "only metrics that need the whole corpus have states"
         return self.metric.corpus_state
 
-    def prepared(self, shards: Sequence[Shard]) -> set[str]:
-        """The names of the shards whose state is there, alone or merged with others of them."""
+    def find_prepared(self, shards: Sequence[Shard]) -> set[str]:
+        """Return the names of the shards whose state is stored, by itself or merged with other shards of the list."""
         there = set(self.run.storage.names(self._folder))
-        merged = self._merged(_members(shards))
-        return {one.name for one in shards if self._file_name(one) in there or (one.name, one.size) in merged}
+        merged = self._find_largest(_identify_shards(shards))
+        return {one.name for one in shards if self._format_file_name(one) in there or (one.name, one.size) in merged}
 
-    def merged_shards(self, shards: Sequence[Shard]) -> Members:
-        """The most of these shards whose states have been merged, for `is_prepared`."""
-        return self._merged(_members(shards))
+    def find_merged(self, shards: Sequence[Shard]) -> Members:
+        """Return the largest merged subset of these shards, for `is_prepared`."""
+        return self._find_largest(_identify_shards(shards))
 
     def is_prepared(self, shard: Shard, merged: Members) -> bool:
-        """Whether the state of a shard is there; only its own file is asked for, however many there are."""
+        """Return True if the state of a shard is stored. Only the file of this shard is looked up, not the whole
+        folder.
+        """
         if (shard.name, shard.size) in merged:
             return True
-        return self.run.storage.exists(f"{self._folder}/{self._file_name(shard)}")
+        return self.run.storage.exists(f"{self._folder}/{self._format_file_name(shard)}")
 
-    def begun(self) -> bool:
-        """Whether any state is there that is not empty, of a shard or of all."""
+    def has_any(self) -> bool:
+        """Return True if any state is stored that is not empty, of a shard or merged."""
         sizes = self.run.storage.sizes(self._folder)
         return any(size for name, size in sizes.items() if name.startswith(self._prefix))
 
     def save(self, shard: Shard, state: State | None) -> None:
-        """Write the state of a shard; an empty file for None."""
-        name = f"{self._folder}/{self._file_name(shard)}"
+        """Write the state of a shard; None becomes an empty file."""
+        name = f"{self._folder}/{self._format_file_name(shard)}"
         if state is None:
             self.run.storage.write(name, b"")
             return
-        with self._to_write(name) as path:
+        with self._upload(name) as path:
             state.save(path)
 
     def merge(self, shards: Sequence[Shard]) -> str:
-        """Merge the states of all these shards, and remove those of each; gives what stands for the corpus."""
-        storage, members = self.run.storage, _members(shards)
-        corpus, before = _digest(members), self._merged(members)
+        """Merge the states of all these shards, remove the single ones, and return the digest of the corpus."""
+        storage, members = self.run.storage, _identify_shards(shards)
+        corpus, before = _hash_members(members), self._find_largest(members)
         merged = f"{self._folder}/{self._prefix}{corpus}"
         sizes = storage.sizes(self._folder)
         if before != members:
-            full = [self._file_name(one) for one in shards if (one.name, one.size) not in before]
+            full = [self._format_file_name(one) for one in shards if (one.name, one.size) not in before]
             full = [name for name in full if sizes[name]]
-            full += [f"{self._prefix}{_digest(before)}.merged"] if before else []
+            full += [f"{self._prefix}{_hash_members(before)}.merged"] if before else []
             if not full:
                 raise InputError(f"shards: none of them holds an item that {self.metric} can score")
-            with self._to_write(f"{merged}.merged") as path:
+            with self._upload(f"{merged}.merged") as path:
                 self._merge_files(full, path)
             storage.write(f"{merged}.json", json.dumps(sorted(members)).encode())
         for name in sizes:
@@ -104,30 +106,30 @@ class CorpusStates:
         return corpus
 
     def _merge_files(self, names: Sequence[str], out: Path) -> None:
-        """Merge files of the folder; of an object store, at most `DOWNLOADED` at a time.
+        """Merge files of the folder; from an object store, at most `DOWNLOADED` at a time.
 
         More are merged in as many groups, each by itself first: a state is read once for each level of groups.
         """
         with ExitStack() as stack:
             if not is_remote(self.run.address) or len(names) <= DOWNLOADED:
-                paths = [stack.enter_context(self._to_read(f"{self._folder}/{name}")) for name in names]
+                paths = [stack.enter_context(self._download(f"{self._folder}/{name}")) for name in names]
             else:
                 paths, size = [], -(-len(names) // DOWNLOADED)
                 for first in range(0, len(names), size):
-                    paths.append(stack.enter_context(_temporary()))
+                    paths.append(stack.enter_context(_make_temporary_path()))
                     self._merge_files(names[first : first + size], paths[-1])
             self._class.merge_files(paths, out)
 
     def open(self, corpus: str) -> State:
-        """The state of all shards that ``corpus`` stands for."""
+        """Load the merged state of a corpus digest."""
         name = f"{self._folder}/{self._prefix}{corpus}.merged"
         if not self.run.storage.exists(name):
             raise InputError(f"{self.run.storage.get_address(name)}: is missing, expected the state of {self.metric}")
-        with self._to_read(name) as path:
+        with self._download(name) as path:
             return self._class.load(path)
 
-    def _merged(self, wanted: Members) -> Members:
-        """The most of these shards whose states have been merged."""
+    def _find_largest(self, wanted: Members) -> Members:
+        """Return the largest subset of these shards whose states have been merged."""
         best: Members = frozenset()
         there = set(self.run.storage.names(self._folder))
         for name in there:
@@ -140,39 +142,39 @@ class CorpusStates:
     def _read(self, name: str) -> bytes:
         return self.run.storage.read(f"{self._folder}/{name}")
 
-    def _file_name(self, shard: Shard) -> str:
+    def _format_file_name(self, shard: Shard) -> str:
         return f"{self._prefix}{shard.name}-{shard.size}.state"
 
     @contextmanager
-    def _to_read(self, name: str) -> Iterator[Path]:
-        """A file as a path of this machine. What is memory-mapped stays readable after the block."""
+    def _download(self, name: str) -> Iterator[Path]:
+        """Provide a local path of a stored file. Memory-mapped content stays readable after the block."""
         if not is_remote(self.run.address):
             yield Path(self.run.address) / name
             return
-        with _temporary() as path:
+        with _make_temporary_path() as path:
             path.write_bytes(self.run.storage.read(name))
             yield path
 
     @contextmanager
-    def _to_write(self, name: str) -> Iterator[Path]:
-        """A path of this machine to write whole; what it holds at the end of the block gets the name."""
+    def _upload(self, name: str) -> Iterator[Path]:
+        """Provide a local path to write; at the end of the block its content is stored under the name."""
         if not is_remote(self.run.address):
             yield Path(self.run.address) / name
             return
-        with _temporary() as path:
+        with _make_temporary_path() as path:
             yield path
             self.run.storage.write(name, path.read_bytes())
 
 
 @contextmanager
-def _temporary() -> Iterator[Path]:
+def _make_temporary_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="captious-", ignore_cleanup_errors=True) as folder:
         yield Path(folder) / "state"
 
 
-def _members(shards: Sequence[Shard]) -> Members:
+def _identify_shards(shards: Sequence[Shard]) -> Members:
     return frozenset((one.name, one.size) for one in shards)
 
 
-def _digest(members: Members) -> str:
+def _hash_members(members: Members) -> str:
     return digest(json.dumps(sorted(members)).encode())

@@ -1,4 +1,4 @@
-"""Measurements of a run: read back whole where items are resampled, and from sums over parts where parts are."""
+"""Measurements of a run: complete if items are resampled, from sums over parts if shards are."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from captious.metrics.rows import Rows, join_rows
 from captious.runs._histogram import Histogram
 from captious.runs.folder import Run
 from captious.runs.summary import WORST, MetricSummary, PartSummary, Reason, WorstItem
-from captious.runs.tables import reasons_of, rows_of
+from captious.runs.tables import parse_reasons, parse_rows
 from captious.stats.resampling import Statistic
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAN = float("nan")
+# The largest relative difference between a value of the marker and the same computed again.
 AGREES = 1e-9
-"""The largest relative difference between a value of the marker and the same computed again."""
 
 
 class StoredMeasurement(Measurement):
-    """One metric of a run whose units are shards. Ids, values and reasons of items are read when first asked for."""
+    """One metric of a run whose units are shards. Ids, values and reasons of items are read on first use."""
 
     run: Run
     reason_counts: Mapping[str, Reason]
@@ -41,13 +41,13 @@ class StoredMeasurement(Measurement):
     """Whether it counts distinct things, which unite over shards and cannot be resampled."""
 
     def __init__(self, run: Run, metric: Metric, parts: Sequence[MetricSummary]) -> None:
-        """Take the summaries of a metric on every part that holds items, in their order."""
+        """Merge the summaries of a metric on all parts with items, in their order."""
         signature = reduce(Signature.merge, (part.signature for part in parts))
         unites = parts[0].unites
         rows = np.array([part.sums for part in parts], dtype=np.float64)
         total = rows.sum(axis=0)
         if unites:
-            total[0] = run.distinct(signature.metric)
+            total[0] = run.count_distinct(signature.metric)
         reasons: dict[str, Reason] = {}
         for part in parts:
             for text, reason in part.reasons.items():
@@ -74,79 +74,81 @@ class StoredMeasurement(Measurement):
     @cached_property
     def ids(self) -> tuple[str, ...]:
         """The ids of all items."""
-        return tuple(key for table in self._tables("id") for key in table["id"].to_pylist())
+        return tuple(key for table in self._read_tables("id") for key in table["id"].to_pylist())
 
     @cached_property
     def values(self) -> Floats:
-        """One value per item in the order of ``ids``; NaN where ``reasons`` says why."""
+        """One value per item in the order of ``ids``; NaN if ``reasons`` has an entry."""
         key = str(self.metric)
-        columns = [np.asarray(table[key].to_numpy(), dtype=np.float64) for table in self._tables(key)]
+        columns = [np.asarray(table[key].to_numpy(), dtype=np.float64) for table in self._read_tables(key)]
         return np.concatenate([np.zeros(0), *columns])
 
     @cached_property
     def reasons(self) -> Mapping[str, str]:
-        """Why an item has no value, by id."""
+        """The reason for each missing value, by id."""
         key, reasons = str(self.metric), dict[str, str]()
-        for table in self._tables("id", "unscored") if self.signature.unscored else ():
-            reasons |= item_reasons(table, [key])[key]
+        for table in self._read_tables("id", "unscored") if self.signature.unscored else ():
+            reasons |= collect_reasons(table, [key])[key]
         return reasons
 
-    def _tables(self, *columns: str) -> Sequence[pa.Table]:
+    def _read_tables(self, *columns: str) -> Sequence[pa.Table]:
         return [self.run.table(part, columns) for part, items in self.run.marker.parts.items() if items]
 
     @property
     def additive(self) -> bool:
-        """Whether shards can be resampled."""
+        """True if shards can be resampled."""
         return not self.unites
 
     @property
     def statistic(self) -> Statistic:
-        """The corpus value as resampling wants it: one row per shard."""
+        """The statistic for resampling: one row per shard."""
         rows = np.asarray(self.rows)
         return Statistic(rows, self.metric.aggregate, rows.sum(axis=0), self.corpus)
 
     def merge(self, other: Measurement) -> Measurement:
-        """Nothing: more shards are scored into the folder instead."""
+        """Raise InputError: more shards are scored into the folder instead."""
         raise InputError(f"{self.metric}: a measurement of shards is not merged in memory; score them into one folder")
 
     def __repr__(self) -> str:
         return f"<Measurement {self.metric}: {self.corpus:.4f} over {self.signature.items} items>"
 
 
-def item_reasons(table: pa.Table, metrics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Why items have no value, by metric and id, from the columns ``id`` and ``unscored``."""
+def collect_reasons(table: pa.Table, metrics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the reason for each missing value, by metric and id, from the columns ``id`` and ``unscored``."""
     import pyarrow.compute as pc
 
     reasons: dict[str, dict[str, str]] = {key: {} for key in metrics}
     missing = table.filter(pc.is_valid(table["unscored"]))
     for id, text in zip(missing["id"].to_pylist(), missing["unscored"].to_pylist(), strict=True):
-        for key, reason in reasons_of(text).items():
+        for key, reason in parse_reasons(text).items():
             if key in reasons:
                 reasons[key][id] = reason
     return reasons
 
 
-def stored_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]) -> dict[str, Measurement]:
-    """The measurements of a run, by written form."""
+def load_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]) -> dict[str, Measurement]:
+    """Return the measurements of a run, by written form."""
     if run.marker.unit == "item" and run.has_rows:
-        return _item_measurements(run, parts, known)
+        return _load_item_measurements(run, parts, known)
     full = [part for part in parts if part.items]
     return {key: StoredMeasurement(run, metric, [part[key] for part in full]) for key, metric in known.items() if full}
 
 
-def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]) -> dict[str, Measurement]:
-    """The measurements of a run whose units are items, as they were when it was written."""
+def _load_item_measurements(
+    run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]
+) -> dict[str, Measurement]:
+    """Return the measurements of a run whose units are items, equal to those that were written."""
     ids: list[str] = []
     reasons: dict[str, dict[str, str]] = {key: {} for key in known}
     rows: dict[str, list[Rows]] = {key: [] for key in known}
     for part in (name for name in run.names if run.marker.parts[name]):
         table = run.table(part, ("id", "unscored"))
         ids += table["id"].to_pylist()
-        for key, found in item_reasons(table, list(known)).items():
+        for key, found in collect_reasons(table, list(known)).items():
             reasons[key] |= found
         statistics, where = run.rows(part, list(known)), run.storage.get_address(run.rows_name(part))
         for key in known:
-            rows[key].append(rows_of(statistics, key, where))
+            rows[key].append(parse_rows(statistics, key, where))
     if not any(part.items for part in parts):
         raise InputError(f"{run.address}: names no part with an item, expected at least one; score the captions again")
     if len(set(ids)) != len(ids):
@@ -167,7 +169,7 @@ def _item_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[st
 
 
 def refuse_contradictions(run: Run, measurements: Mapping[str, Measurement]) -> None:
-    """Refuse a run whose stored items do not give the value that its marker states: one of the two was changed.
+    """Raise InputError if the stored items do not give the value in the marker: one of the two was changed.
 
     Rounding differs between versions of NumPy, a changed item does not hide in the ninth digit.
     """
@@ -182,8 +184,8 @@ def refuse_contradictions(run: Run, measurements: Mapping[str, Measurement]) -> 
             )
 
 
-def known_metrics(run: Run) -> dict[str, Metric]:
-    """The metrics of a run that this computer has, by written form."""
+def find_known_metrics(run: Run) -> dict[str, Metric]:
+    """Return the metrics of a run that are installed, by written form."""
     metrics = {}
     for key in run.metrics:
         try:

@@ -1,4 +1,4 @@
-"""What is known of a part of a run besides the values of its items: enough for a report of all parts.
+"""Summaries of the parts of a run: all that a report needs except the values of the items.
 
 A part is a shard, or a file. Its summary is JSON in the schema metadata of its Parquet file. Numbers are written so
 that they are read back to the last digit.
@@ -24,27 +24,27 @@ from captious.text.tables import count_words
 if TYPE_CHECKING:
     from captious.runs.folder import Run
 
+# Items that a summary lists for each metric.
 WORST = 50
-"""Items that a summary lists for each metric."""
+# Ids that a summary names for each reason.
 EXAMPLES = 5
-"""Ids that a summary names for each reason."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """How many items have no value for one reason, and the first of them."""
+    """The number of items without a value for one reason, and the ids of the first."""
 
     count: int
     ids: tuple[str, ...]
 
     def merge(self, other: Reason) -> Reason:
-        """The reason in two parts together."""
+        """Return the reason over both parts."""
         return Reason(self.count + other.count, (*self.ids, *other.ids)[:EXAMPLES])
 
 
 @dataclass(frozen=True)
 class WorstItem:
-    """An item with a low value, or a high one where lower is better."""
+    """An item with one of the worst values."""
 
     id: str
     value: float
@@ -55,7 +55,7 @@ class WorstItem:
 
 @dataclass(frozen=True)
 class MetricSummary:
-    """One metric on one part."""
+    """The summary of one metric on one part."""
 
     signature: Signature
     """The settings, items, unscored items, counts, range of references and fingerprint; those of shards merge."""
@@ -85,18 +85,18 @@ class MetricSummary:
 
     @property
     def scored(self) -> int:
-        """Items with a value."""
+        """The number of items with a value."""
         return self.signature.items - self.signature.unscored
 
     @classmethod
     def of(cls, measurement: Measurement, captions: CaptionSet, corpus: str = "", spread: bool = True) -> MetricSummary:
-        """The summary of a measurement of these captions; ``spread`` adds the worst items and the histogram."""
+        """Summarize a measurement of these captions; ``spread`` adds the worst items and the histogram."""
         return cls(
             signature=measurement.signature,
-            sums=tuple(_total(measurement).tolist()),
+            sums=tuple(_sum_rows(measurement).tolist()),
             unites=isinstance(measurement.rows, TypeSets),
-            reasons=_reasons(measurement.reasons),
-            worst=tuple(_worst(measurement, captions)) if spread else (),
+            reasons=_group_reasons(measurement.reasons),
+            worst=tuple(_find_worst(measurement, captions)) if spread else (),
             histogram=Histogram.of(measurement.values) if spread else Histogram(),
             warnings=measurement.warnings,
             notes=measurement.notes,
@@ -105,16 +105,16 @@ class MetricSummary:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> MetricSummary:
-        """The summary again from its JSON value."""
+        """Parse a summary from its JSON value."""
         return cls(
-            signature=_signature(record["signature"]),
+            signature=_parse_signature(record["signature"]),
             sums=tuple(map(float, record["sums"])),
             unites=bool(record["unites"]),
             reasons={
                 str(text): Reason(int(one["count"]), tuple(map(str, one["ids"])))
                 for text, one in record["reasons"].items()
             },
-            worst=tuple(_worst_item(one) for one in record["worst"]),
+            worst=tuple(_parse_worst_item(one) for one in record["worst"]),
             histogram=Histogram.of_record(record["histogram"]),
             warnings=tuple(map(str, record["warnings"])),
             notes=tuple(map(str, record["notes"])),
@@ -124,7 +124,7 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class PartSummary:
-    """A scored part: what was read, what each metric gave, and how long that took."""
+    """The summary of a scored part: input, result of each metric, and timing."""
 
     name: str
     marker: str
@@ -154,16 +154,16 @@ class PartSummary:
     """Seconds by step: read, the label of each metric, write."""
 
     def __getitem__(self, metric: str) -> MetricSummary:
-        """The summary of a metric by its written form."""
+        """Return the summary of a metric by its written form."""
         return next(one for one in self.metrics if one.metric == metric)
 
     def to_json(self) -> str:
-        """The summary on one line, floats in the shortest form that is read back exactly."""
-        return json.dumps(self, default=_record, separators=(",", ":"))
+        """Return the summary on one line; floats have the shortest form that is read back exactly."""
+        return json.dumps(self, default=_convert_to_record, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PartSummary:
-        """The summary again; a ValueError, KeyError, TypeError or AttributeError where it is none."""
+        """Parse a summary; raise ValueError, KeyError, TypeError or AttributeError if it is malformed."""
         record = json.loads(text)
         numbers = ("size", "items", "skipped", "candidates", "words", "images", "ids")
         return cls(
@@ -178,10 +178,10 @@ class PartSummary:
         )
 
 
-def part_summary(
+def summarize_part(
     name: str, run: Run, captions: CaptionSet, measurements: Mapping[str, Measurement], **facts: Any
 ) -> PartSummary:
-    """The summary of a part that these captions and measurements are."""
+    """Summarize the captions and measurements of a part."""
     corpora, spread = facts.pop("corpora", {}), facts.pop("spread", True)
     return PartSummary(
         name=name,
@@ -194,17 +194,17 @@ def part_summary(
         candidates=len(captions.candidates.values),
         words=sum(count_words(captions.candidates.values, captions.language)),
         images=sum(image is not None for image in captions.images),
-        ids=ids_fingerprint(captions.ids),
+        ids=hash_ids(captions.ids),
         **facts,
     )
 
 
-def _record(value: Any) -> dict[str, Any]:
-    """A dataclass as an object of JSON. `dataclasses.asdict` would copy every text and number in it."""
+def _convert_to_record(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as a dict. `dataclasses.asdict` would copy every text and number in it."""
     return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
-def _signature(record: Mapping[str, Any]) -> Signature:
+def _parse_signature(record: Mapping[str, Any]) -> Signature:
     low, high = map(int, record["references"])
     return Signature(
         metric=str(record["metric"]),
@@ -215,22 +215,22 @@ def _signature(record: Mapping[str, Any]) -> Signature:
     )
 
 
-def _worst_item(record: Mapping[str, Any]) -> WorstItem:
+def _parse_worst_item(record: Mapping[str, Any]) -> WorstItem:
     texts = {name: str(record[name]) for name in ("id", "candidate", "reference")}
     return WorstItem(value=float(record["value"]), **texts)
 
 
-def ids_fingerprint(ids: Iterable[str]) -> int:
-    """The fingerprint of ids in any order; those of shards add up modulo 2**64.
+def hash_ids(ids: Iterable[str]) -> int:
+    """Return the fingerprint of ids in any order; fingerprints of shards add up modulo 2**64.
 
-    >>> ids_fingerprint(["1", "2"]) == (ids_fingerprint(["2"]) + ids_fingerprint(["1"])) % 2**64
+    >>> hash_ids(["1", "2"]) == (hash_ids(["2"]) + hash_ids(["1"])) % 2**64
     True
     """
     return int(hash_texts(ids).sum(dtype=np.uint64))
 
 
-def _total(measurement: Measurement) -> Floats:
-    """The rows of the scored items, added up."""
+def _sum_rows(measurement: Measurement) -> Floats:
+    """Return the sum of the rows of the scored items."""
     rows = measurement.rows
     if isinstance(rows, TypeSets):
         return rows.total()
@@ -238,14 +238,14 @@ def _total(measurement: Measurement) -> Floats:
     return total
 
 
-def _reasons(reasons: Mapping[str, str]) -> dict[str, Reason]:
+def _group_reasons(reasons: Mapping[str, str]) -> dict[str, Reason]:
     ids: dict[str, list[str]] = {}
     for key, reason in reasons.items():
         ids.setdefault(reason, []).append(key)
     return {reason: Reason(len(keys), tuple(keys[:EXAMPLES])) for reason, keys in ids.items()}
 
 
-def _worst(measurement: Measurement, captions: CaptionSet) -> list[WorstItem]:
+def _find_worst(measurement: Measurement, captions: CaptionSet) -> list[WorstItem]:
     sign = 1 if measurement.metric.higher_is_better else -1
     values = sign * measurement.values
     order: Sequence[int] = np.argsort(values, kind="stable")[: min(WORST, int((~np.isnan(values)).sum()))].tolist()

@@ -1,4 +1,4 @@
-"""The Parquet tables of a run: items with their captions, further columns and values, and rows of statistics.
+"""The Parquet tables of a run: items with captions, further columns and values, and rows of statistics.
 
 Columns of the items, in this order: ``id``, ``candidates``, ``references`` (unless they are left out), ``words`` and
 ``characters`` (means over the candidates), ``image`` (where there is one), the further columns of the input, a number
@@ -28,21 +28,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IMAGE = "image"
+# Means over the candidates of an item; filters and orders need them of all items at once.
 COUNTS = ("words", "characters")
-"""Means over the candidates of an item; filters and orders need them of all items at once."""
+# Columns of the items that are neither values nor columns of the input.
 TEXTS = ("id", "candidates", "references", *COUNTS, "unscored")
-"""Columns of the items that are neither values nor columns of the input."""
 TAKEN = (*TEXTS, IMAGE)
+# Lists within lists of a column; one with more is stored as JSON text.
 DEEPEST = 20
-"""Lists within lists of a column; one with more is stored as JSON text."""
+# The prefix of an input's column whose name a column of ours has.
 INPUT = "input."
-"""The prefix of an input's column whose name a column of ours has."""
 
 
-def items_table(
+def make_items_table(
     captions: CaptionSet, measurements: Mapping[str, Measurement], metrics: Sequence[str], references: bool = True
 ) -> pa.Table:
-    """The items of a part. A missing value is null, and ``unscored`` says why, as JSON by metric.
+    """Return the table of the items of a part. A missing value is null, and ``unscored`` has its reason, as JSON by
+    metric.
 
     ``metrics`` are all of the run, so that a part without an item has their columns too.
     """
@@ -53,22 +54,22 @@ def items_table(
         for id, reason in one.reasons.items():
             reasons.setdefault(id, {})[key] = reason
     unscored = [dumps(reasons[id], None) if id in reasons else None for id in captions.ids]
-    columns = {"id": pa.array(captions.ids, pa.string()), "candidates": _arrow_lists(captions.candidates)}
+    columns = {"id": pa.array(captions.ids, pa.string()), "candidates": _make_list_array(captions.candidates)}
     if references:
-        columns["references"] = _arrow_lists(captions.references)
-    columns |= _counts(captions)
+        columns["references"] = _make_list_array(captions.references)
+    columns |= _average_lengths(captions)
     for key in metrics:
         values = measurements[key].values if key in measurements else np.full(len(captions), np.nan)
         columns[key] = pa.array(values, pa.float64(), mask=~np.isfinite(values))
     columns["unscored"] = pa.array(unscored, pa.string())
-    given = _input_columns(captions, metrics)
+    given = _collect_input_columns(captions, metrics)
     first = [name for name in ("id", "candidates", "references", *COUNTS) if name in columns]
     last = [name for name in columns if name not in first]
     return pa.table({name: {**columns, **given}[name] for name in (*first, *given, *last)})
 
 
-def _counts(captions: CaptionSet) -> dict[str, Any]:
-    """Words and characters of an item's candidates, on average; null where it has none."""
+def _average_lengths(captions: CaptionSet) -> dict[str, Any]:
+    """Return the mean number of words and of characters over the candidates of each item; null without candidates."""
     import pyarrow as pa
 
     candidates = captions.candidates
@@ -82,16 +83,16 @@ def _counts(captions: CaptionSet) -> dict[str, Any]:
     return means
 
 
-def with_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) -> pa.Table:
-    """The items of a part to which these metrics were added: all else is as it was before."""
+def add_metric_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) -> pa.Table:
+    """Return the items of a part with the columns of these metrics added; all other columns are unchanged."""
     import pyarrow as pa
 
     if before["id"].to_pylist() != now["id"].to_pylist():
         raise InputError("the items of a part are in another order than when it was scored; pass overwrite=True")
     unscored = []
     for old, new in zip(before["unscored"].to_pylist(), now["unscored"].to_pylist(), strict=True):
-        kept = {key: why for key, why in reasons_of(old).items() if key not in metrics}
-        reasons = {**kept, **reasons_of(new)}
+        kept = {key: why for key, why in parse_reasons(old).items() if key not in metrics}
+        reasons = {**kept, **parse_reasons(new)}
         unscored.append(dumps(reasons, None) if reasons else None)
     for key in metrics:
         place = before.column_names.index(key) if key in before.column_names else before.column_names.index("unscored")
@@ -101,40 +102,40 @@ def with_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) -> pa.
     return before.set_column(place, "unscored", pa.array(unscored, pa.string()))
 
 
-def _arrow_lists(texts: Ragged) -> Any:
+def _make_list_array(texts: Ragged) -> Any:
     import pyarrow as pa
 
     return pa.ListArray.from_arrays(pa.array(texts.offsets, pa.int32()), pa.array(texts.values, pa.string()))
 
 
-def _input_columns(captions: CaptionSet, metrics: Collection[str]) -> dict[str, Any]:
-    """The image's path and the further columns of the input; pixels and other bytes are not stored."""
+def _collect_input_columns(captions: CaptionSet, metrics: Collection[str]) -> dict[str, Any]:
+    """Return the image path and the further columns of the input; pixels and other bytes are not stored."""
     import pyarrow as pa
 
-    columns = {name: values for name, values in captions.columns.items() if not _holds_bytes(values)}
+    columns = {name: values for name, values in captions.columns.items() if not _has_bytes(values)}
     table = to_arrow(columns)
     arrays = {name: table[name] for name in columns}
     for name, array in arrays.items():
         if str(array.type).count("list<") > DEEPEST:  # Parquet can be written so, and then not read
             arrays[name] = pa.array([None if one is None else dumps(one, None) for one in columns[name]], pa.string())
     ordered = sorted(columns, key=lambda name: name != IMAGE)
-    return {stored: arrays[name] for name, stored in stored_names(ordered, metrics).items()}
+    return {stored: arrays[name] for name, stored in name_stored_columns(ordered, metrics).items()}
 
 
-def shown_path(path: str) -> str:
-    """A path as a run may hold it, which others get to see: an absolute one is its last part.
+def hide_folder(path: str) -> str:
+    """Return a path as a run stores it for others to read: an absolute path is reduced to its last part.
 
-    >>> shown_path("/home/ann/data/preds.json"), shown_path("data/preds.json"), shown_path("s3://bucket/preds.json")
+    >>> hide_folder("/home/ann/data/preds.json"), hide_folder("data/preds.json"), hide_folder("s3://bucket/preds.json")
     ('preds.json', 'data/preds.json', 's3://bucket/preds.json')
     """
     return PurePath(path).name if PurePath(path).is_absolute() else path
 
 
-def without_machine_paths(captions: CaptionSet) -> CaptionSet:
-    """The captions with names of images that say nothing of this machine: absolute paths from their own folder on.
+def hide_machine_paths(captions: CaptionSet) -> CaptionSet:
+    """Return the captions with image names that reveal nothing of this machine: absolute paths become relative.
 
     >>> images = {"image": ["/home/ann/photos/a/1.png", "/home/ann/photos/b/1.png"]}
-    >>> without_machine_paths(CaptionSet.of({"1": "a", "2": "b"}, columns=images)).columns["image"]
+    >>> hide_machine_paths(CaptionSet.of({"1": "a", "2": "b"}, columns=images)).columns["image"]
     ('photos/a/1.png', 'photos/b/1.png')
     """
     names = captions.columns.get(IMAGE, ())
@@ -153,14 +154,14 @@ def without_machine_paths(captions: CaptionSet) -> CaptionSet:
     return replace(captions, columns={**captions.columns, IMAGE: tuple(map(own, names))})
 
 
-def _holds_bytes(values: Iterable[Any]) -> bool:
+def _has_bytes(values: Iterable[Any]) -> bool:
     return any(isinstance(value, (ImageData, bytes, bytearray, memoryview)) for value in values)
 
 
-def stored_names(names: Iterable[str], metrics: Collection[str]) -> dict[str, str]:
-    """The column that each column of an input has in a run.
+def name_stored_columns(names: Iterable[str], metrics: Collection[str]) -> dict[str, str]:
+    """Return the column name in a run for each column of an input; a prefix avoids collisions.
 
-    >>> stored_names(["width", "candidates", "input.candidates"], ["rouge"])
+    >>> name_stored_columns(["width", "candidates", "input.candidates"], ["rouge"])
     {'width': 'width', 'candidates': 'input.candidates', 'input.candidates': 'input.input.candidates'}
     """
     taken, stored = {*TEXTS, *metrics}, dict[str, str]()
@@ -173,10 +174,10 @@ def stored_names(names: Iterable[str], metrics: Collection[str]) -> dict[str, st
     return stored
 
 
-def input_name(column: str, metrics: Collection[str]) -> str:
-    """What an input called the column that a run has under this name.
+def restore_input_name(column: str, metrics: Collection[str]) -> str:
+    """Return the name that a column of a run had in the input.
 
-    >>> input_name("input.candidates", []), input_name("width", []), input_name("input.width", [])
+    >>> restore_input_name("input.candidates", []), restore_input_name("width", []), restore_input_name("input.width", [])
     ('candidates', 'width', 'input.width')
     """
     name = column
@@ -185,32 +186,32 @@ def input_name(column: str, metrics: Collection[str]) -> str:
     return column.removeprefix(INPUT) if name in TEXTS or name in metrics else column
 
 
-def captions_of(
+def make_captions(
     items: pa.Table, metrics: Collection[str], name: str = "captions", skipped: int = 0, cleaned: int = 0
 ) -> CaptionSet:
-    """The captions of a table of items as they were scored, with all their columns, such as style and image."""
+    """Return the captions of a table of items as they were scored, with all their columns, such as style and image."""
     columns = [column for column in items.column_names if column not in TEXTS and column not in metrics]
     ids = items["id"].to_pylist()
     return CaptionSet(
         ids=tuple(ids),
-        candidates=_lists(items, "candidates", len(ids)),
-        references=_lists(items, "references", len(ids)),
-        columns={input_name(column, metrics): tuple(items[column].to_pylist()) for column in columns},
+        candidates=_read_lists(items, "candidates", len(ids)),
+        references=_read_lists(items, "references", len(ids)),
+        columns={restore_input_name(column, metrics): tuple(items[column].to_pylist()) for column in columns},
         name=name,
         skipped=skipped,
         origin=Origin(cleaned=cleaned),
     )
 
 
-def _lists(items: pa.Table, column: str, length: int) -> Ragged:
+def _read_lists(items: pa.Table, column: str, length: int) -> Ragged:
     lists = items[column].to_pylist() if column in items.column_names else [()] * length
     return Ragged.of([texts or () for texts in lists])
 
 
-def reasons_of(text: str | None) -> dict[str, str]:
-    """Why an item has no value, by metric, from its cell of the column ``unscored``.
+def parse_reasons(text: str | None) -> dict[str, str]:
+    """Return the reasons for missing values of an item, by metric, from its cell of the column ``unscored``.
 
-    >>> reasons_of('{"cider": "no references"}'), reasons_of(None)
+    >>> parse_reasons('{"cider": "no references"}'), parse_reasons(None)
     ({'cider': 'no references'}, {})
     """
     try:
@@ -220,8 +221,8 @@ def reasons_of(text: str | None) -> dict[str, str]:
     return {str(key): str(value) for key, value in reasons.items()} if isinstance(reasons, dict) else {}
 
 
-def rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
-    """The statistics of every item by metric, to the last digit: enough to aggregate, resample and compare again.
+def make_rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
+    """Return the exact statistics of every item by metric: enough to aggregate, resample and compare again.
 
     Rows that add up are lists of numbers, all of one length. Distinct things are stored as their hashes.
     """
@@ -230,7 +231,7 @@ def rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
     columns: dict[str, Any] = {}
     for key, one in measurements.items():
         if isinstance(one.rows, TypeSets):
-            hashes = [np.sort(type_hashes(types)) for types in one.rows.types]
+            hashes = [np.sort(hash_type_set(types)) for types in one.rows.types]
             columns[key] = pa.StructArray.from_arrays(
                 [pa.array(hashes, pa.list_(pa.uint64())), pa.array(one.rows.tokens, pa.int64())], ["types", "tokens"]
             )
@@ -240,32 +241,32 @@ def rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
     return pa.table(columns)
 
 
-def rows_with(before: pa.Table, now: pa.Table) -> pa.Table:
-    """Return the statistics of a part to which metrics were added."""
+def add_metric_rows(before: pa.Table, now: pa.Table) -> pa.Table:
+    """Return the statistics of a part with those of further metrics added."""
     for key in now.column_names:
         place = before.column_names.index(key) if key in before.column_names else None
         before = before.append_column(key, now[key]) if place is None else before.set_column(place, key, now[key])
     return before
 
 
-def types_of(measurements: Mapping[str, Measurement]) -> dict[str, Hashes]:
-    """Return the hashes of the distinct things that all items of a part have, sorted, by metric."""
+def hash_types(measurements: Mapping[str, Measurement]) -> dict[str, Hashes]:
+    """Return the sorted hashes of the distinct types of all items of a part, by metric."""
     return {
-        key: np.unique(type_hashes(frozenset().union(*one.rows.types)))
+        key: np.unique(hash_type_set(frozenset().union(*one.rows.types)))
         for key, one in measurements.items()
         if isinstance(one.rows, TypeSets)
     }
 
 
-def type_hashes(types: Collection[Any]) -> Hashes:
-    """The hashes of distinct things. Those that a run gives back are hashes already."""
+def hash_type_set(types: Collection[Any]) -> Hashes:
+    """Return the hashes of distinct types. Types that were read from a run are hashes already."""
     if types and all(isinstance(one, int) for one in types):
         return np.fromiter(types, dtype=np.uint64, count=len(types))
     return hash_texts(map(str, types))
 
 
-def rows_of(table: pa.Table, metric: str, where: str) -> Rows:
-    """The statistics of a metric again."""
+def parse_rows(table: pa.Table, metric: str, where: str) -> Rows:
+    """Return the statistics of a metric from the table of a part."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""A report in an experiment tracker: Weights & Biases, MLflow, TensorBoard, trackio, or a function of your own.
+"""Reports in experiment trackers: Weights & Biases, MLflow, TensorBoard, trackio, or a function of your own.
 
 A tracker is a function of one `TrackedReport`. No tracker is imported unless the user's run is one of its own, and no
 run is ever started.
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
     from captious.runs.report import Report
 
+# Pixels of the longer side of an image in a tracker's table.
 LARGEST_SIDE = 256
-"""Pixels of the longer side of an image in a tracker's table."""
+# The axis that Hugging Face's trainers define in Weights & Biases; its own steps may only grow.
 STEP = "train/global_step"
-"""The axis that Hugging Face's trainers define in Weights & Biases; its own steps may only grow."""
 
 
 @dataclass(frozen=True)
 class TrackedReport:
-    """What a tracker is given of a report."""
+    """The content of a report that is sent to a tracker."""
 
     step: int | None
     prefix: str
@@ -54,11 +54,11 @@ class TrackedReport:
     """The report as one HTML page; empty where it is not wanted."""
 
     def name(self, what: str) -> str:
-        """The name of a thing, such as ``captious/worst``."""
+        """Return the full name of an entry, such as ``captious/worst``."""
         return f"{self.prefix}/{what}"
 
     def file(self, stem: str, ending: str) -> str:
-        """The name of a file of this step, such as ``captious/report-000500.html``."""
+        """Return the name of a file of this step, such as ``captious/report-000500.html``."""
         return self.name(f"{stem}{'' if self.step is None else f'-{self.step:06d}'}.{ending}")
 
     @property
@@ -67,7 +67,7 @@ class TrackedReport:
         return "\n\n".join(f"`{signature}`" for signature in self.signatures.values())
 
     def cells(self, image: Callable[[Image], Any]) -> tuple[list[str], list[list[Any]]]:
-        """Columns and rows of the table, with the images made the tracker's own where there are any."""
+        """Return columns and rows of the table, with images converted by ``image`` to the tracker's type."""
         if not any(self.images):
             return list(self.columns), [list(row) for row in self.rows]
         shown = [None if one is None else image(one) for one in self.images]
@@ -77,8 +77,10 @@ class TrackedReport:
 Tracker = Callable[[TrackedReport], None]
 
 
-def tracked(report: Report, step: int | None, prefix: str, worst: int, metric: str | None, page: bool) -> TrackedReport:
-    """What trackers are given of a report."""
+def make_tracked_report(
+    report: Report, step: int | None, prefix: str, worst: int, metric: str | None, page: bool
+) -> TrackedReport:
+    """Return the content of a report for trackers."""
     from captious.render import html
 
     if step is not None and (isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0):
@@ -93,14 +95,14 @@ def tracked(report: Report, step: int | None, prefix: str, worst: int, metric: s
         {f"{prefix}/{name}": report.signature(key) for key, name in report.short_names.items()},
         [column.name for column in table.heads],
         table.rows,
-        [_thumbnail(entry.picture) for entry in gallery.entries],
+        [_make_thumbnail(entry.picture) for entry in gallery.entries],
         listed.to_markdown(),
         html.page(report.document()) if page else "",
     )
 
 
-def _thumbnail(picture: Picture | None) -> Image | None:
-    """A small copy of an image; none of a file that cannot be opened."""
+def _make_thumbnail(picture: Picture | None) -> Image | None:
+    """Return a small copy of an image, or None if the file cannot be opened."""
     if picture is None or not isinstance(picture.source, (str, ImageData)):
         return None
     try:
@@ -111,11 +113,11 @@ def _thumbnail(picture: Picture | None) -> Image | None:
     return image
 
 
-def tracker_of(run: Any) -> Tracker:
-    """What sends a report to a run: by its library, a module or name of one, or the function that it is."""
+def find_tracker(run: Any) -> Tracker:
+    """Return the function that sends a report to a run: found by its library, by the name of one, or the run itself."""
     if hasattr(run, "add_scalar") and hasattr(run, "add_text"):
-        return lambda report: _to_tensorboard(run, report)
-    library = run if isinstance(run, str) else _library(run)
+        return lambda report: _log_to_tensorboard(run, report)
+    library = run if isinstance(run, str) else _find_library(run)
     if library in _LIBRARIES:
         return _LIBRARIES[library](run)
     if callable(run) and not isinstance(run, type):
@@ -125,22 +127,22 @@ def tracker_of(run: Any) -> Tracker:
     raise InputError(f"run: {shown[:60]}, expected a run or module of {known}, a SummaryWriter, or a function")
 
 
-def _library(run: Any) -> str:
-    """The package that a module is, or that the type of an object comes from."""
+def _find_library(run: Any) -> str:
+    """Return the top-level package of a module, or of the type of an object."""
     name = getattr(run, "__name__", "") if type(run).__name__ == "module" else type(run).__module__
     return str(name).partition(".")[0]
 
 
-def _module(name: str) -> Any:
+def _import_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
         raise InputError(f"run={name!r}: {name} is not installed, expected pip install {name} and a run") from None
 
 
-def _active(run: Any, library: str, current: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """The module of a tracker, and the run that is active where only the library is named."""
-    module = _module(library)
+def _find_active(run: Any, library: str, current: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Return the module of a tracker, and the run: the active one if only the library was named."""
+    module = _import_module(library)
     named = isinstance(run, str) or type(run).__name__ == "module"
     active = current(module) if named else run
     if active is None:
@@ -148,29 +150,29 @@ def _active(run: Any, library: str, current: Callable[[Any], Any]) -> tuple[Any,
     return module, active
 
 
-def _wandb(run: Any) -> Tracker:
-    module, active = _active(run, "wandb", lambda library: library.run)
+def _make_wandb_tracker(run: Any) -> Tracker:
+    module, active = _find_active(run, "wandb", lambda library: library.run)
 
     def send(report: TrackedReport) -> None:
         active.config.update(dict(report.signatures), allow_val_change=True)
         at = {} if report.step is None else {STEP: report.step}
-        active.log({**_media(module, report, data_is_not_path=True), **report.scalars, **at})
+        active.log({**_make_media(module, report, data_is_not_path=True), **report.scalars, **at})
 
     return send
 
 
-def _trackio(run: Any) -> Tracker:
-    module, active = _active(run, "trackio", lambda library: library.context_vars.current_run.get())
+def _make_trackio_tracker(run: Any) -> Tracker:
+    module, active = _find_active(run, "trackio", lambda library: library.context_vars.current_run.get())
 
     def send(report: TrackedReport) -> None:
         signatures = {report.name("signatures"): module.Markdown(report.listed_signatures)}
-        active.log({**_media(module, report), **signatures, **report.scalars}, step=report.step)
+        active.log({**_make_media(module, report), **signatures, **report.scalars}, step=report.step)
 
     return send
 
 
-def _media(module: Any, report: TrackedReport, **html: Any) -> dict[str, Any]:
-    """The table and the page as Weights & Biases and trackio hold them; ``html`` goes to the class of pages."""
+def _make_media(module: Any, report: TrackedReport, **html: Any) -> dict[str, Any]:
+    """Return the table and the page in the classes of Weights & Biases or trackio; ``html`` goes to the class of pages."""
     media: dict[str, Any] = {}
     if report.rows:
         columns, rows = report.cells(module.Image)
@@ -180,8 +182,8 @@ def _media(module: Any, report: TrackedReport, **html: Any) -> dict[str, Any]:
     return media
 
 
-def _mlflow(run: Any) -> Tracker:
-    module, active = _active(run, "mlflow", lambda library: library.active_run())
+def _make_mlflow_tracker(run: Any) -> Tracker:
+    module, active = _find_active(run, "mlflow", lambda library: library.active_run())
     run_id = active.info.run_id
 
     def send(report: TrackedReport) -> None:
@@ -197,8 +199,8 @@ def _mlflow(run: Any) -> Tracker:
     return send
 
 
-def _to_tensorboard(writer: Any, report: TrackedReport) -> None:
-    """Scalars, the table as text, its images, and the page as a file beside the events, for TensorBoard shows none."""
+def _log_to_tensorboard(writer: Any, report: TrackedReport) -> None:
+    """Log scalars, the table as text, and its images; the page is written as a file next to the events."""
     for name, value in report.scalars.items():
         writer.add_scalar(name, value, report.step)
     writer.add_text(report.name("signatures"), report.listed_signatures, report.step)
@@ -214,4 +216,8 @@ def _to_tensorboard(writer: Any, report: TrackedReport) -> None:
             draft.write_text(report.page, encoding="utf-8", errors="replace")
 
 
-_LIBRARIES: dict[str, Callable[[Any], Tracker]] = {"wandb": _wandb, "mlflow": _mlflow, "trackio": _trackio}
+_LIBRARIES: dict[str, Callable[[Any], Tracker]] = {
+    "wandb": _make_wandb_tracker,
+    "mlflow": _make_mlflow_tracker,
+    "trackio": _make_trackio_tracker,
+}

@@ -14,7 +14,7 @@ from captious.stats.correlation import spearman as spearman
 from captious.stats.kendall import Kendall as Kendall
 from captious.stats.kendall import SplitKendall as SplitKendall
 from captious.stats.noninferiority import NonInferiority as NonInferiority
-from captious.stats.noninferiority import decisions as decisions
+from captious.stats.noninferiority import make_decisions as make_decisions
 from captious.stats.pairwise import bradley_terry as bradley_terry
 from captious.stats.pairwise import elo as elo
 from captious.stats.ranks import shared_ranks as shared_ranks

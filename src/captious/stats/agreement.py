@@ -14,10 +14,10 @@ from captious.options import Resampling
 from captious.stats.bootstrap import NAN, Estimate
 from captious.stats.resampling import bootstrap_weights
 
+# Level of measurement of the ratings: what a difference between two of them means.
 Measurement: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
-"""Level of measurement of the ratings: what a difference between two of them means."""
+# Decimals of alpha wherever it is shown.
 ALPHA_DECIMALS = 3
-"""Decimals of alpha wherever it is shown."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def krippendorff(
     constant: Literal["error", "one"] = "error",
     name: str = "ratings",
 ) -> Alpha:
-    """α = 1 − D_o / D_e of units × raters (NaN: not rated), with a bootstrap interval over groups of units.
+    """Compute α = 1 − D_o / D_e of units × raters (NaN: not rated), with a bootstrap interval over groups of units.
 
     Each unit with m ≥ 2 ratings adds its ordered pairs, each 1/(m − 1), to the coincidences o; n_c is their margin.
 
@@ -72,10 +72,10 @@ def krippendorff(
             raise InputError(f"{name}: all ratings are {scale[0]:g}: alpha is undefined (0 / 0)")
         value, draws = 1.0, np.ones(resampling.samples)
     else:
-        value = _alpha(counts, scale, measurement, np.ones(len(counts)))
+        value = _compute_alpha(counts, scale, measurement, np.ones(len(counts)))
         draws = np.array(
             [
-                _alpha(counts, scale, measurement, weights[group])
+                _compute_alpha(counts, scale, measurement, weights[group])
                 for block in bootstrap_weights(int(group.max()) + 1, resampling.samples, resampling.seed)
                 for weights in block
             ]
@@ -90,10 +90,10 @@ def krippendorff(
     )
 
 
-def alpha_without(values: Floats, rater: int, measurement: Measurement) -> float:
-    """Alpha of the other raters alone; NaN where they have no unit in common.
+def compute_alpha_without(values: Floats, rater: int, measurement: Measurement) -> float:
+    """Compute the alpha of the other raters; NaN if they have no unit in common.
 
-    >>> alpha_without(np.array([[1.0, 1, 2], [2, 2, 1], [1, 1, 1]]), 2, "nominal")
+    >>> compute_alpha_without(np.array([[1.0, 1, 2], [2, 2, 1], [1, 1, 1]]), 2, "nominal")
     1.0
     """
     try:
@@ -103,13 +103,13 @@ def alpha_without(values: Floats, rater: int, measurement: Measurement) -> float
     return others.estimate.value
 
 
-def disagreements(unit: Ints, value: Floats, measurement: Measurement) -> Floats:
-    """How far each rating is from the others of its unit, on average, where 1 is what chance would give.
+def measure_disagreements(unit: Ints, value: Floats, measurement: Measurement) -> Floats:
+    """Measure how far each rating is from the others of its unit, on average; 1 is what chance would give.
 
     Alpha is 1 less their mean, so 1 less the mean of one rater's is that rater's part in it. NaN where a unit has one
     rating, or all ratings are equal.
 
-    >>> distance = disagreements(np.array([0, 0, 1, 1, 2, 2]), np.array([1.0, 1, 2, 2, 1, 2]), "nominal")
+    >>> distance = measure_disagreements(np.array([0, 0, 1, 1, 2, 2]), np.array([1.0, 1, 2, 2, 1, 2]), "nominal")
     >>> distance.round(6).tolist(), round(1 - float(distance.mean()), 6)
     ([0.0, 0.0, 0.0, 0.0, 1.666667, 1.666667], 0.444444)
     """
@@ -121,25 +121,25 @@ def disagreements(unit: Ints, value: Floats, measurement: Measurement) -> Floats
     others = counts.sum(axis=1)[unit] - 1
     margin = np.bincount(level[others > 0], minlength=len(scale)).astype(np.float64)
     n = margin.sum()
-    delta = _distances(scale, margin, measurement)
+    delta = _compute_distances(scale, margin, measurement)
     with np.errstate(invalid="ignore", divide="ignore"):
         expected = margin @ delta @ margin / (n * (n - 1))
         mean = (counts @ delta)[unit, level] / others
         return np.where((others > 0) & (expected > 0), mean / expected, np.nan)
 
 
-def _alpha(counts: Floats, scale: Floats, measurement: Measurement, weights: Floats) -> float:
+def _compute_alpha(counts: Floats, scale: Floats, measurement: Measurement, weights: Floats) -> float:
     share = weights / (counts.sum(axis=1) - 1)
     coincidences = (counts * share[:, None]).T @ counts - np.diag(share @ counts)
     margin = coincidences.sum(axis=0)
     n = margin.sum()
-    delta = _distances(scale, margin, measurement)
+    delta = _compute_distances(scale, margin, measurement)
     expected = margin @ delta @ margin / (n * (n - 1))
     return 1 - float((coincidences * delta).sum() / n / expected) if expected > 0 else float("nan")
 
 
-def _distances(scale: Floats, margin: Floats, measurement: Measurement) -> Floats:
-    """δ² between any two values of the scale."""
+def _compute_distances(scale: Floats, margin: Floats, measurement: Measurement) -> Floats:
+    """Compute δ² between any two values of the scale."""
     c, k = scale[:, None], scale[None, :]
     if measurement == "nominal":
         return np.asarray(c != k, dtype=np.float64)

@@ -17,23 +17,23 @@ import numpy as np
 
 from captious._core.types import Floats, Ints
 from captious.options import LEVEL, Resampling
-from captious.stats.kendall import joined
+from captious.stats.kendall import join_parts
 from captious.stats.resampling import (
     Resamples,
     Statistic,
     bootstrap_weights,
-    cluster_sums,
-    interval_width,
-    percentile_ends,
-    resampled,
+    compute_interval_width,
+    find_percentile_ends,
+    resample_statistics,
+    sum_clusters,
 )
 from captious.stats.tests import normal_point, t_point
 
 WeightedStatistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
+# Items or groups below which percentile intervals cover clearly less than their level: 87 to 93 % of 95 %.
 FEW = 50
-"""Items or groups below which percentile intervals cover clearly less than their level: 87 to 93 % of 95 %."""
+# Most threads, and the size of weights below which starting threads takes longer than the work.
 THREADS, SMALL = 8, 1 << 17
-"""Most threads, and the size of weights below which starting threads takes longer than the work."""
 NAN = float("nan")
 
 
@@ -52,7 +52,8 @@ class Estimate:
 
     @classmethod
     def under(cls, value: float, draws: Floats, resampling: Resampling, units: int) -> Estimate:
-        """The estimate with the kind of interval that is asked for; ``units`` is how many items or groups were drawn.
+        """Make an estimate with the requested kind of interval; ``units`` is the number of items or groups that were
+        drawn.
 
         ``t`` is value ± t · s · √(n / (n − 1)), with s the standard deviation of the draws and t of n − 1 degrees of
         freedom. For few units percentiles are too narrow: s is that of n draws from n, without Bessel's correction.
@@ -64,12 +65,12 @@ class Estimate:
         estimate = cls.of(value, draws, resampling.level)
         if resampling.interval == "percentile" or units < 2 or math.isnan(estimate.error):
             return estimate
-        width = interval_width(estimate.error, units, resampling.level)
+        width = compute_interval_width(estimate.error, units, resampling.level)
         return replace(estimate, low=value - width, high=value + width)
 
     @classmethod
     def of(cls, value: float, draws: Floats, level: float = LEVEL) -> Estimate:
-        """The estimate from a value and its draws; without two defined draws there is no interval.
+        """Make an estimate from a value and its draws; without two defined draws there is no interval.
 
         >>> Estimate.of(0.5, np.array([0.0, 1.0, np.nan]), 0.5)
         Estimate(value=0.5, low=0.25, high=0.75, error=0.7071067811865476, undefined=1)
@@ -77,14 +78,14 @@ class Estimate:
         defined = draws[~np.isnan(draws)]
         if len(defined) < 2:
             return cls(value, undefined=len(draws) - len(defined))
-        low, high = percentile_ends(defined, level)
+        low, high = find_percentile_ends(defined, level)
         return cls(value, low, high, float(defined.std(ddof=1)), len(draws) - len(defined))
 
 
-def too_narrow(units: int, resampling: Resampling, what: str = "items") -> list[str]:
-    """A note on intervals of few units, which percentiles make too narrow (docs/guide/intervals-and-tests.md).
+def warn_few_units(units: int, resampling: Resampling, what: str = "items") -> list[str]:
+    """Return a note on intervals of few units, which percentiles make too narrow (docs/guide/intervals-and-tests.md).
 
-    >>> too_narrow(15, Resampling(), "images")
+    >>> warn_few_units(15, Resampling(), "images")
     ['intervals of fewer than 50 images are too narrow; interval=t makes them wider']
     """
     if not resampling.samples or resampling.interval != "percentile" or units >= FEW:
@@ -93,45 +94,46 @@ def too_narrow(units: int, resampling: Resampling, what: str = "items") -> list[
 
 
 def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resampling()) -> dict[str, Estimate]:
-    """Each number with its interval, from stored rows; all must be of the same items. None without resamples."""
+    """Compute each number with its interval, from stored rows; all must be of the same items. None without resamples."""
     if not statistics or not resampling.samples:
         return {}
     items = len(next(iter(statistics.values())).rows)
-    draws = resampled(list(statistics.values()), Resamples(items, resampling.samples, resampling.seed))
+    draws = resample_statistics(list(statistics.values()), Resamples(items, resampling.samples, resampling.seed))
     return {
         key: Estimate.under(statistic.value, values, resampling, items)
         for (key, statistic), values in zip(statistics.items(), draws, strict=True)
     }
 
 
-def observed(statistic: WeightedStatistic, groups: int) -> dict[str, float]:
-    """The values on the data as they are."""
+def compute_observed(statistic: WeightedStatistic, groups: int) -> dict[str, float]:
+    """Compute the values of a statistic on the data as they are."""
     return {name: float(values[0]) for name, values in statistic(np.ones((groups, 1))).items()}
 
 
-def bootstrap_draws(
+def draw_bootstrap(
     statistics: Sequence[WeightedStatistic], groups: int, resampling: Resampling
 ) -> list[dict[str, Floats]]:
-    """The draws of every statistic on resampled groups; all statistics see the same draws."""
+    """Compute every statistic on resampled groups; all statistics see the same draws."""
     blocks = [
-        in_threads(statistics, block.T) for block in bootstrap_weights(groups, resampling.samples, resampling.seed)
+        compute_in_threads(statistics, block.T)
+        for block in bootstrap_weights(groups, resampling.samples, resampling.seed)
     ]
-    return [joined([block[index] for block in blocks]) for index in range(len(statistics))]
+    return [join_parts([block[index] for block in blocks]) for index in range(len(statistics))]
 
 
 def estimate(statistic: WeightedStatistic, groups: int, resampling: Resampling) -> dict[str, Estimate]:
-    """Every value of a statistic with its interval; without one where there are no resamples."""
-    values = observed(statistic, groups)
+    """Estimate every value of a statistic with its interval; without resamples there is no interval."""
+    values = compute_observed(statistic, groups)
     if not resampling.samples:
         return {name: Estimate(value) for name, value in values.items()}
-    (draws,) = bootstrap_draws([statistic], groups, resampling)
+    (draws,) = draw_bootstrap([statistic], groups, resampling)
     return {name: Estimate.under(value, draws[name], resampling, groups) for name, value in values.items()}
 
 
-def crossed_draws(
+def draw_crossed(
     aggregate: Callable[[Floats], dict[str, Floats]], rows: Floats, ways: Sequence[Ints], resampling: Resampling
 ) -> dict[str, Floats]:
-    """Draws of values of summed rows that belong to one cluster each way, such as an image and a rater.
+    """Draw values of summed rows that belong to one cluster each way, such as an image and a rater.
 
     One way: the clusters are drawn with replacement. Two ways: images are drawn with all their raters, raters with all
     their images, and the deviations of both from the observed value are added. So the variance of a mean is the sum of
@@ -144,19 +146,19 @@ def crossed_draws(
     each, sizes = [], []
     for way, cluster in enumerate(ways):
         sizes.append(int(cluster.max()) + 1)
-        sums = cluster_sums(rows, cluster, sizes[-1])
+        sums = sum_clusters(rows, cluster, sizes[-1])
         blocks = bootstrap_weights(sizes[-1], resampling.samples, resampling.seed + way)
-        each.append(joined([aggregate(block @ sums) for block in blocks]))
+        each.append(join_parts([aggregate(block @ sums) for block in blocks]))
     if len(ways) == 1:
         return each[0]
     return {
-        name: value + _widened([one[name] - value for one in each], sizes, resampling.level)
+        name: value + _widen_deviations([one[name] - value for one in each], sizes, resampling.level)
         for name, value in observed_values.items()
     }
 
 
-def _widened(deviations: Sequence[Floats], sizes: Sequence[int], level: float) -> Floats:
-    """The sum of the deviations of several ways, wide enough for as few clusters as they have."""
+def _widen_deviations(deviations: Sequence[Floats], sizes: Sequence[int], level: float) -> Floats:
+    """Add up the deviations of several ways, widened for the small number of clusters that they have."""
     scaled = [one * np.sqrt(size / (size - 1)) for one, size in zip(deviations, sizes, strict=True)]
     total: Floats = np.sum(scaled, axis=0)
     defined = ~np.isnan(total)
@@ -167,8 +169,8 @@ def _widened(deviations: Sequence[Floats], sizes: Sequence[int], level: float) -
     return total * (t_point(level, float(degrees)) / normal_point((1 + level) / 2))
 
 
-def in_threads(statistics: Sequence[WeightedStatistic], weights: Floats) -> list[dict[str, Floats]]:
-    """Statistics under weights, the draws divided between threads: NumPy computes without holding Python's lock."""
+def compute_in_threads(statistics: Sequence[WeightedStatistic], weights: Floats) -> list[dict[str, Floats]]:
+    """Compute statistics under weights, the draws divided between threads: NumPy releases Python's lock."""
     if weights.size < SMALL:
         return [statistic(weights) for statistic in statistics]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -176,4 +178,4 @@ def in_threads(statistics: Sequence[WeightedStatistic], weights: Floats) -> list
     parts = [np.ascontiguousarray(part) for part in np.array_split(weights, min(threads, weights.shape[1]), axis=1)]
     with ThreadPoolExecutor(threads) as pool:
         jobs = [[pool.submit(statistic, part) for part in parts] for statistic in statistics]
-        return [joined([job.result() for job in row]) for row in jobs]
+        return [join_parts([job.result() for job in row]) for row in jobs]

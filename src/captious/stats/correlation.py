@@ -11,7 +11,7 @@ import numpy as np
 from captious._core.types import Bools, Floats, Ints
 from captious.errors import InputError
 from captious.options import SEED
-from captious.stats.kendall import Kendall, narrow
+from captious.stats.kendall import Kendall, split_draws
 
 
 def mid_ranks(values: Floats) -> Floats:
@@ -75,7 +75,7 @@ class Moments:
     def of(
         cls, values: Floats, human: Floats, cluster: Ints, clusters: int, scale: tuple[float, float] | None = None
     ) -> Moments:
-        """The moments of one value and one rating per row."""
+        """Make the moments of one value and one rating per row."""
         low, high = scale or (float(human.min()), float(human.max()))
         unit = (human - low) / ((high - low) or 1.0)
         x, y = values - values.mean(), unit - unit.mean()
@@ -83,7 +83,7 @@ class Moments:
         return cls(np.stack([np.bincount(cluster, part, minlength=clusters) for part in parts]))
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """All four under each column of weights; NaN where a side is constant."""
+        """Compute all four under each column of weights; NaN if a side is constant."""
         n, x, y, xx, xy, yy, gap = self.sums @ weights
         with np.errstate(invalid="ignore", divide="ignore"):
             # What is left of a constant vector is rounding: a share of the sum of squares far below any real spread.
@@ -106,17 +106,17 @@ class Spearman:
     rows: Kendall
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """The correlations under each column of weights; NaN where a side is constant."""
-        return {"spearman": np.concatenate([self._chunk(part) for part in narrow(weights)])}
+        """Compute the correlations under each column of weights; NaN if a side is constant."""
+        return {"spearman": np.concatenate([self._chunk(part) for part in split_draws(weights)])}
 
     def _chunk(self, weights: Floats) -> Floats:
         rows = self.rows
         drawn = weights[rows.cluster[rows.item]] * rows.count[:, None]
         n = drawn.sum(axis=0)
         order, starts, group = self._by_value
-        x, x_squares = _mid_ranks(np.add.reduceat(drawn[order], starts, axis=0), n)
+        x, x_squares = _rank_groups(np.add.reduceat(drawn[order], starts, axis=0), n)
         order, starts, level = self._by_level
-        y, y_squares = _mid_ranks(np.add.reduceat(drawn[order], starts, axis=0), n)
+        y, y_squares = _rank_groups(np.add.reduceat(drawn[order], starts, axis=0), n)
         with np.errstate(invalid="ignore", divide="ignore"):
             products = np.einsum("rd,rd,rd->d", drawn, x[group], y[level])
             rho = products / np.sqrt(x_squares * y_squares)
@@ -124,22 +124,22 @@ class Spearman:
 
     @cached_property
     def _by_value(self) -> tuple[Ints, Ints, Ints]:
-        return _groups(self.rows.x[self.rows.item])
+        return _group_by_key(self.rows.x[self.rows.item])
 
     @cached_property
     def _by_level(self) -> tuple[Ints, Ints, Ints]:
-        return _groups(self.rows.level)
+        return _group_by_key(self.rows.level)
 
 
-def _groups(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """The order by key, where each key begins in it, and the index of every row's key among the keys."""
+def _group_by_key(keys: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the order by key, where each key begins in it, and the index of every row's key among the keys."""
     order = np.argsort(keys, kind="stable")
     index = np.unique(keys, return_inverse=True)[1].astype(np.int64)
     return order, np.flatnonzero(np.diff(keys[order], prepend=-1)), index
 
 
-def _mid_ranks(sizes: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Mid-ranks of groups about their mean, and their sum of squares over rows."""
+def _rank_groups(sizes: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Return mid-ranks of groups about their mean, and their sum of squares over rows."""
     ranks = np.cumsum(sizes, axis=0) - (sizes - 1) / 2 - (n + 1) / 2
     return ranks, np.einsum("gd,gd,gd->d", sizes, ranks, ranks)
 
@@ -155,7 +155,7 @@ class SystemMeans:
     system: Ints
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """The correlations under each column of weights; NaN where systems tie throughout or one was not drawn."""
+        """Compute the correlations under each column of weights; NaN if all systems tie or one was not drawn."""
         key, number = self.system * self.clusters + self.cluster, int(self.system.max()) + 1
         n, x, y = (
             np.bincount(key, part, minlength=number * self.clusters).reshape(number, -1) @ weights
@@ -197,7 +197,7 @@ class WithinImage:
 
     @classmethod
     def of(cls, values: Floats, mean: Floats, cluster: Ints, clusters: int) -> WithinImage:
-        """The pairs of captions from one value and one mean rating per caption."""
+        """Make the pairs of captions from one value and one mean rating per caption."""
         order = np.argsort(cluster, kind="stable")
         sizes = np.bincount(cluster, minlength=clusters)
         firsts = np.cumsum(sizes) - sizes
@@ -215,7 +215,7 @@ class WithinImage:
         return cls(gap[by_size], np.round(mean[a] - mean[b], 9), cluster[a], clusters)
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """The accuracies under each column of weights."""
+        """Compute the accuracies under each column of weights."""
         pairs = np.bincount(self.cluster, minlength=self.clusters) @ weights
         right = np.bincount(self.cluster, np.sign(self.gap) == np.sign(self.human), minlength=self.clusters) @ weights
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -246,7 +246,7 @@ class WithinImage:
         return beyond, (self.human == 0).astype(np.float64) - beyond
 
     def epsilon(self) -> float:
-        """The threshold of ``accuracy_eq`` on the data as they are."""
+        """Find the threshold of ``accuracy_eq`` on the data as they are."""
         gained = np.cumsum(self._agreement[1])[self._steps]
         best = int(np.argmax(gained)) if len(gained) else 0
         return float(abs(self.gap[self._steps[best]])) if len(gained) and gained[best] > 0 else 0.0
@@ -274,7 +274,7 @@ class WithinImage:
 def soft_pairwise_accuracy(
     values: Floats, human: Floats, cluster: Ints, system: Ints, permutations: int = 1000, seed: int = SEED
 ) -> float:
-    """1 − mean |p_human − p_metric| over pairs of systems (Thompson et al. 2024).
+    """Compute 1 − mean |p_human − p_metric| over pairs of systems (Thompson et al. 2024).
 
     p is that of a one-sided sign-flip test: over the images both systems captioned, the share of random flips of the
     differences whose sum is at least the observed one. People and metric share the flips.
@@ -309,10 +309,10 @@ def soft_pairwise_accuracy(
     return 1.0 - float(np.mean(gaps))
 
 
-def standing(values: Floats) -> Floats:
-    """The share of items below each, ties half.
+def rank_shares(values: Floats) -> Floats:
+    """Return the share of items below each item; ties count half.
 
-    >>> standing(np.array([3.0, 1.0, 3.0, 2.0])).tolist()
+    >>> rank_shares(np.array([3.0, 1.0, 3.0, 2.0])).tolist()
     [0.75, 0.125, 0.75, 0.375]
     """
     return (mid_ranks(values) - 0.5) / len(values)

@@ -23,8 +23,8 @@ import numpy as np
 
 from captious._core.types import Bools, Floats, Ints
 
+# Draws worked on side by side: few enough for a processor's cache.
 WIDTH = 32
-"""Draws worked on side by side: few enough for a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Kendall:
 
     @classmethod
     def of(cls, values: Floats, human: Floats, item: Ints | None = None, cluster: Ints | None = None) -> Kendall:
-        """The statistic of one value per item and one rating per row.
+        """Make the statistic of one value per item and one rating per row.
 
         Without ``item`` and ``cluster`` every row is its own.
         """
@@ -68,11 +68,13 @@ class Kendall:
         return cls(x, cluster, rated, level, count.astype(np.float64))
 
     def __call__(self, weights: Floats) -> dict[str, Floats]:
-        """Both taus under each column of ``weights`` (clusters × draws); NaN where a side is constant."""
-        return joined([self.taus(part, self.surplus(part), self.tie_squares(part)) for part in narrow(weights)])
+        """Compute both taus under each column of ``weights`` (clusters × draws); NaN if a side is constant."""
+        return join_parts(
+            [self.taus(part, self.surplus(part), self.tie_squares(part)) for part in split_draws(weights)]
+        )
 
     def taus(self, weights: Floats, surplus: Floats, squares: Floats) -> dict[str, Floats]:
-        """Both taus from C − D and the squares of the metric's tie groups."""
+        """Compute both taus from C − D and the squares of the metric's tie groups."""
         total = self._per_level(weights)
         n = total.sum(axis=0)
         pairs = n * (n - 1) / 2
@@ -86,39 +88,39 @@ class Kendall:
         return {"tau_b": np.clip(np.where(np.isfinite(tau_b), tau_b, np.nan), -1, 1), "tau_c": np.clip(tau_c, -1, 1)}
 
     def surplus(self, weights: Floats) -> Floats:
-        """C − D under each column of weights."""
+        """Compute C − D under each column of weights."""
         width = weights.shape[1]
         result = np.zeros(width)
         for bit in self.bits:
-            running = _scratch("running", len(bit.without) + 1, width)
+            running = _get_scratch("running", len(bit.without) + 1, width)
             running[0] = 0
-            _take(weights, self.where[bit.without], running[1:])
+            _copy_rows(weights, self.where[bit.without], running[1:])
             running[1:] *= self.count[bit.without, None]
-            accumulate(running)
-            having = _take(weights, self.where[bit.having], _scratch("having", len(bit.having), width))
+            add_up_rows(running)
+            having = _copy_rows(weights, self.where[bit.having], _get_scratch("having", len(bit.having), width))
             having *= self.count[bit.having, None]
             ends = running[bit.first] + running[bit.last]
             result -= np.einsum("bd,bd->d", np.add.reduceat(having, bit.blocks, axis=0), ends)
-            around = _scratch("around", len(bit.having), width)
-            result += np.einsum("rd,rd->d", having, _take(running, bit.below, around))
-            result += np.einsum("rd,rd->d", having, _take(running, bit.upto, around))
+            around = _get_scratch("around", len(bit.having), width)
+            result += np.einsum("rd,rd->d", having, _copy_rows(running, bit.below, around))
+            result += np.einsum("rd,rd->d", having, _copy_rows(running, bit.upto, around))
         return result
 
     def tie_squares(self, weights: Floats) -> Floats:
-        """Rows with the same metric value, counted and squared, added up over values."""
+        """Count the rows with the same metric value, square the counts, and add them up over values."""
         rows = self.rows_per_item
         alone, together, starts = self._tie_groups
         squares = np.bincount(self.cluster[alone], rows[alone] ** 2, minlength=len(weights)) @ weights**2
         if len(together):
-            shared = _scratch("together", len(together), weights.shape[1])
-            _take(weights, self.cluster[together], shared)
+            shared = _get_scratch("together", len(together), weights.shape[1])
+            _copy_rows(weights, self.cluster[together], shared)
             shared *= rows[together, None]
             sums = np.add.reduceat(shared, starts, axis=0)
             squares += np.einsum("gd,gd->d", sums, sums)
         return np.asarray(squares, dtype=np.float64)
 
     def tie_rates(self) -> tuple[float, float]:
-        """The share of row pairs tied in the metric, and that tied in the ratings."""
+        """Return the share of row pairs tied in the metric, and of those tied in the ratings."""
         ones = np.ones((int(self.cluster.max()) + 1, 1))
         total = self._per_level(ones)
         pairs = total.sum() * (total.sum() - 1) / 2
@@ -135,7 +137,7 @@ class Kendall:
         return np.asarray(flat, dtype=np.float64).reshape(levels, clusters)
 
     def _distinct(self, weights: Floats, levels: Ints) -> Floats:
-        """The smaller number of distinct values drawn; metric values are counted only until they are the more."""
+        """Return the smaller number of distinct values drawn; metric values are counted only until they are the more."""
         order = self._by_value
         edges = np.flatnonzero(np.diff(self.x[order], prepend=-1))
         distinct = np.zeros(weights.shape[1])
@@ -176,7 +178,7 @@ class Kendall:
         """The orders of all bits in which ratings differ."""
         x = self.x[self.item]
         top = int(self.level.max()).bit_length() if len(self.level) else 0
-        return [order for bit in range(top) if (order := _bit_order(x, self.level, bit)) is not None]
+        return [order for bit in range(top) if (order := _sort_by_bit(x, self.level, bit)) is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,22 +206,22 @@ class SplitKendall:
         shared = np.bincount(tau.x, tau.rows_per_item)[tau.x]
         clusters = int(tau.cluster.max()) + 1
         tied = np.bincount(tau.cluster, 2 * tau.rows_per_item * shared, clusters)
-        pull = np.bincount(tau.where, _surplus_by_row(tau) * tau.count, clusters)
+        pull = np.bincount(tau.where, _compute_surplus_by_row(tau) * tau.count, clusters)
         return cls(tau, np.asarray(pull, dtype=np.float64), np.asarray(tied, dtype=np.float64))
 
     def __call__(self, weights: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """Both halves under each column of weights."""
+        """Compute both halves under each column of weights."""
         drawn, rest = [], []
-        for part in narrow(weights):
+        for part in split_draws(weights):
             surplus, squares = self.tau.surplus(part), self.tau.tie_squares(part)
             drawn.append(self.tau.taus(part, surplus, squares))
             left = surplus + (self.pull.sum() / 2 - self.pull @ part)
             rest.append(self.tau.taus(1 - part, left, squares + (self.tied.sum() / 2 - self.tied @ part)))
-        return joined(drawn), joined(rest)
+        return join_parts(drawn), join_parts(rest)
 
 
-def _surplus_by_row(tau: Kendall) -> Floats:
-    """Concordant less discordant pairs of each row with all rows."""
+def _compute_surplus_by_row(tau: Kendall) -> Floats:
+    """Count concordant less discordant pairs of each row with all rows."""
     top = 2 ** int(tau.level.max()).bit_length() - 1
     # Turned about, rows without a bit have it, so the second pass meets every pair from its other side.
     turned = replace(tau, x=int(tau.x.max()) - tau.x, level=top - tau.level)
@@ -249,14 +251,14 @@ class RankBit(NamedTuple):
     """Where each block begins and ends in the running sum."""
 
 
-def _bit_order(x: Ints, level: Ints, bit: int) -> RankBit | None:
-    """The rows in the order of one bit, for all draws; None where no two rows differ in it."""
+def _sort_by_bit(x: Ints, level: Ints, bit: int) -> RankBit | None:
+    """Sort the rows by one bit, for all draws; None if no two rows differ in it."""
     order = np.lexsort((x, level >> (bit + 1)))
     block, has = level[order] >> (bit + 1), (level[order] >> bit) & 1 == 1
     indices = np.append(0, np.cumsum(~has))
     new_block = np.diff(block, prepend=-1) != 0
-    first, last = _edges(new_block)
-    group_first, group_last = _edges(new_block | (np.diff(x[order], prepend=-1) != 0))
+    first, last = _find_edges(new_block)
+    group_first, group_last = _find_edges(new_block | (np.diff(x[order], prepend=-1) != 0))
     mine = block[has]
     if not len(mine) or has.all():
         return None
@@ -273,8 +275,8 @@ def _bit_order(x: Ints, level: Ints, bit: int) -> RankBit | None:
     )
 
 
-def _edges(new: Bools) -> tuple[Ints, Ints]:
-    """The first row of every row's run, and the one after its last."""
+def _find_edges(new: Bools) -> tuple[Ints, Ints]:
+    """Return the first row of every row's run, and the one after its last."""
     starts = np.flatnonzero(new)
     run = np.cumsum(new) - 1
     return starts[run], np.append(starts[1:], len(new))[run]
@@ -283,8 +285,8 @@ def _edges(new: Bools) -> tuple[Ints, Ints]:
 _buffers = threading.local()
 
 
-def _scratch(name: str, rows: int, width: int) -> Floats:
-    """An array of this thread with anything in it: asking for fresh memory at every step took longer than the sums."""
+def _get_scratch(name: str, rows: int, width: int) -> Floats:
+    """Return an uninitialized array of this thread: asking for fresh memory at every step took longer than the sums."""
     size = rows * width
     buffer: Floats | None = getattr(_buffers, name, None)
     if buffer is None or len(buffer) < size:
@@ -293,15 +295,15 @@ def _scratch(name: str, rows: int, width: int) -> Floats:
     return buffer[:size].reshape(rows, width)
 
 
-def _take(source: Floats, rows: Ints, target: Floats) -> Floats:
+def _copy_rows(source: Floats, rows: Ints, target: Floats) -> Floats:
     """Copy rows into the target."""
     # Without a mode that cannot fail, numpy buffers the output.
     np.take(source, rows, axis=0, out=target, mode="clip")
     return target
 
 
-def accumulate(rows: Floats, step: int = 32) -> None:
-    """Running sums down the columns, in place.
+def add_up_rows(rows: Floats, step: int = 32) -> None:
+    """Replace rows by their running sums down the columns, in place.
 
     The sums of each ``step`` rows first, whole rows at a time, then those of the steps: down a column one by one
     numpy takes four times as long.
@@ -320,13 +322,13 @@ def accumulate(rows: Floats, step: int = 32) -> None:
         np.cumsum(rest, axis=0, out=rest)
 
 
-def narrow(weights: Floats) -> list[Floats]:
-    """The draws in parts that fit the cache."""
+def split_draws(weights: Floats) -> list[Floats]:
+    """Split the draws into parts that fit the processor's cache."""
     starts = range(0, weights.shape[1], WIDTH)
     return [np.ascontiguousarray(weights[:, first : first + WIDTH]) for first in starts]
 
 
-def joined(parts: Iterable[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Named values of parts of the draws as those of all."""
+def join_parts(parts: Iterable[Mapping[str, Floats]]) -> dict[str, Floats]:
+    """Join the named values of parts of the draws."""
     listed = list(parts)
     return {name: np.concatenate([part[name] for part in listed]) for name in listed[0]}

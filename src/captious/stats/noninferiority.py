@@ -23,14 +23,14 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.options import LEVEL, Bounds
-from captious.stats.resampling import holm, interval_width
+from captious.stats.resampling import compute_interval_width, holm
 from captious.stats.tests import normal_point, normal_tail, t_point, t_tail
 
 Decision = Literal["pass", "worse", "undecided"]
+# How often an equal system shall pass, where a margin or a number of items is advised.
 POWER = 0.8
-"""How often an equal system shall pass, where a margin or a number of items is advised."""
+# Two sums of the same numbers in another order differ by less than this share of the value.
 ROUNDING = 1e-12
-"""Two sums of the same numbers in another order differ by less than this share of the value."""
 MOST_ITEMS = 10**9
 
 
@@ -90,10 +90,10 @@ class NonInferiority:
             return cls(gain, margin, nan, nan, nan, nan, slack)
         error = float(gains.std(ddof=1))
         if bounds == "studentized" and draws.error > slack:
-            return cls(gain, margin, *_studentized(gain, draws, margin, slack, level), slack)
+            return cls(gain, margin, *_compute_studentized(gain, draws, margin, slack, level), slack)
         # Studentized bounds become those of t if a corpus value is undefined without one of its items.
         if bounds != "percentile" and units > 1 and error > slack:
-            width = interval_width(error, units, 2 * level - 1)
+            width = compute_interval_width(error, units, 2 * level - 1)
             distance = (gain + margin) / (error * math.sqrt(units / (units - 1)))
             return cls(gain, margin, gain - width, gain + width, error, t_tail(-distance, units - 1), slack)
         low, high = np.percentile(gains, [100 * (1 - level), 100 * level])
@@ -111,7 +111,7 @@ class NonInferiority:
         return 0.0 if -self.low <= self.slack else -self.low
 
     def items_to_decide(self, items: int, level: float = LEVEL) -> int | None:
-        """How many items would decide with power 0.8, if the gain and its spread stay; None where no number would.
+        """Return how many items would decide with power 0.8, if the gain and its spread stay; None if no number would.
 
         The standard error shrinks with the root of the number of items, and must fit 1.645 + 0.842 times between the
         gain and the boundary.
@@ -123,11 +123,11 @@ class NonInferiority:
         distance = abs(self.gain + self.margin)
         if math.isnan(self.error) or distance <= self.slack:
             return None
-        needed = items * (span(level) * self.error / distance) ** 2
+        needed = items * (compute_span(level) * self.error / distance) ** 2
         return math.ceil(needed) if needed < MOST_ITEMS else None
 
 
-def _studentized(
+def _compute_studentized(
     gain: float, draws: GainDraws, margin: float, slack: float, level: float
 ) -> tuple[float, float, float, float]:
     """Return lower bound, upper bound, standard error and p-value of *worse*: the more careful of the two methods."""
@@ -147,8 +147,8 @@ def _studentized(
     return gain - down * draws.error, gain + up * draws.error, draws.error, p
 
 
-def decisions(tests: Sequence[NonInferiority], level: float = LEVEL) -> list[tuple[Decision, float]]:
-    """The decision on each metric, and the p-value of *worse* after Holm's correction over the metrics.
+def make_decisions(tests: Sequence[NonInferiority], level: float = LEVEL) -> list[tuple[Decision, float]]:
+    """Return the decision on each metric, and the p-value of *worse* after Holm's correction over the metrics.
 
     All metrics must pass for the whole to pass (an intersection–union test, which needs no correction); one that is
     worse is enough for the whole to be worse, so those p-values are corrected.
@@ -160,19 +160,19 @@ def decisions(tests: Sequence[NonInferiority], level: float = LEVEL) -> list[tup
     ]
 
 
-def span(level: float = LEVEL, power: float = POWER) -> float:
-    """How many standard errors must fit between an equal system and the margin, for it to pass with this power.
+def compute_span(level: float = LEVEL, power: float = POWER) -> float:
+    """Return how many standard errors must fit between an equal system and the margin, for it to pass with this power.
 
-    >>> round(span(), 4)  # the 95 % point of the normal distribution, 1.6449, and its 80 % point, 0.8416
+    >>> round(compute_span(), 4)  # the 95 % point of the normal distribution, 1.6449, and its 80 % point, 0.8416
     2.4865
     """
     return normal_point(level) + normal_point(power)
 
 
-def chance_to_pass(margin: float, error: float, level: float = LEVEL) -> float:
-    """How often an equal system passes.
+def compute_chance_to_pass(margin: float, error: float, level: float = LEVEL) -> float:
+    """Return the probability that an equal system passes.
 
-    >>> round(chance_to_pass(2.4865, 1.0), 3)
+    >>> round(compute_chance_to_pass(2.4865, 1.0), 3)
     0.8
     """
     if error <= 0:

@@ -11,17 +11,18 @@ import numpy as np
 from captious._core.types import Bools, Floats, Ints
 
 ELO_CENTER = 1000.0
+# Elo points of one unit of log strength: a lead of 400 points is odds of 10 to 1.
 ELO_SCALE = 400 / math.log(10)
-"""Elo points of one unit of log strength: a lead of 400 points is odds of 10 to 1."""
+# Wins that each side of a pair of systems has to begin with, so that one that always wins has a finite strength.
 PRIOR = 0.5
-"""Wins that each side of a pair of systems has to begin with, so that one that always wins has a finite strength."""
+# The largest change of Elo points by one comparison, where they are updated one by one.
 ONLINE_STEP = 4.0
-"""The largest change of Elo points by one comparison, where they are updated one by one."""
 STEPS, LARGEST_STEP, PRECISE = 100, 2.0, 1e-10
 
 
 def bradley_terry(wins: Floats, prior: float = 0.0) -> Floats:
-    """Log strengths of maximum likelihood, with mean 0, from how often each row's system won against each column's.
+    """Compute log strengths of maximum likelihood, with mean 0, from how often each row's system won against each
+    column's.
 
     The system i beats j with probability 1 / (1 + exp(θ_j − θ_i)). A tie is half a win of each. Leading axes are
     separate tournaments, such as resamples. ``prior`` is added to the wins of both sides of every pair that met: 1/2
@@ -36,7 +37,7 @@ def bradley_terry(wins: Floats, prior: float = 0.0) -> Floats:
     wins = wins + prior * met
     number = wins.shape[-1]
     games = wins + np.swapaxes(wins, -1, -2)
-    finite = _strongly_connected(wins > 0)
+    finite = _is_strongly_connected(wins > 0)
     strengths = np.zeros(wins.shape[:-1])
     for _ in range(STEPS):
         chances = 1 / (1 + np.exp(strengths[..., None, :] - strengths[..., :, None]))
@@ -54,7 +55,7 @@ def bradley_terry(wins: Floats, prior: float = 0.0) -> Floats:
 
 
 def elo(strengths: Floats) -> Floats:
-    """Log strengths in Elo points; the mean of all systems is 1000.
+    """Convert log strengths to Elo points; the mean of all systems is 1000.
 
     >>> elo(np.array([math.log(10) / 2, -math.log(10) / 2])).tolist()  # odds of 10 to 1
     [1200.0, 800.0]
@@ -63,24 +64,24 @@ def elo(strengths: Floats) -> Floats:
     return points
 
 
-def rate_of(*systems: str) -> str:
-    """The name of the win rate of a system, or of one against another, among `pairwise_values`."""
+def name_rate(*systems: str) -> str:
+    """Return the name of the win rate of a system, or of one against another, among `compute_pairwise_values`."""
     return " ".join(("win rate", *map(repr, systems)))
 
 
-def elo_of(system: str) -> str:
-    """The name of the Elo points of a system among `pairwise_values`."""
+def name_elo(system: str) -> str:
+    """Return the name of the Elo points of a system among `compute_pairwise_values`."""
     return f"elo {system!r}"
 
 
-def online_elo(first: Ints, second: Ints, score: Floats, systems: int, samples: int, seed: int) -> Floats:
-    """Elo points updated comparison by comparison, with K = 4 from 1000 on: resamples × systems.
+def update_elo_online(first: Ints, second: Ints, score: Floats, systems: int, samples: int, seed: int) -> Floats:
+    """Compute Elo points updated comparison by comparison, with K = 4 from 1000 on: resamples × systems.
 
     ``score`` is that of the first system: 1, 0, or ½ for a tie. Points depend on the order of the comparisons, so
     these are drawn with replacement ``samples`` times; without samples the one row has them as they are. The draws are
     those of NumPy's ``RandomState``, as in Chatbot Arena's code.
 
-    >>> online_elo(np.array([0, 0]), np.array([1, 1]), np.array([1.0, 0.5]), 2, 0, 0).round(4).tolist()
+    >>> update_elo_online(np.array([0, 0]), np.array([1, 1]), np.array([1.0, 0.5]), 2, 0, 0).round(4).tolist()
     [[1001.977, 998.023]]
     """
     number = len(score)
@@ -98,12 +99,12 @@ def online_elo(first: Ints, second: Ints, score: Floats, systems: int, samples: 
     return points
 
 
-def win_rows(first: Ints, second: Ints, score: Floats, group: Ints, groups: int, systems: int) -> Floats:
-    """A row per group, such as an image: how often each system won against each other, as systems² numbers.
+def count_wins(first: Ints, second: Ints, score: Floats, group: Ints, groups: int, systems: int) -> Floats:
+    """Return a row per group, such as an image: how often each system won against each other, as systems² numbers.
 
     ``score`` is that of the first system of each comparison: 1 where it won, 0 where it lost, ½ for a tie.
 
-    >>> win_rows(np.array([0, 0]), np.array([1, 1]), np.array([1.0, 0.5]), np.array([0, 0]), 1, 2).tolist()
+    >>> count_wins(np.array([0, 0]), np.array([1, 1]), np.array([1.0, 0.5]), np.array([0, 0]), 1, 2).tolist()
     [[0.0, 1.5, 0.5, 0.0]]
     """
     rows = np.zeros((groups, systems**2))
@@ -112,10 +113,10 @@ def win_rows(first: Ints, second: Ints, score: Floats, group: Ints, groups: int,
     return rows
 
 
-def pairwise_values(sums: Floats, systems: Sequence[str]) -> dict[str, Floats]:
-    """Win rates and Elo points of the systems, and the win rate of each against each later one, by their names.
+def compute_pairwise_values(sums: Floats, systems: Sequence[str]) -> dict[str, Floats]:
+    """Compute win rates and Elo points of the systems, and the win rate of each against each later one, by their names.
 
-    ``sums`` has a row per draw, each a sum of `win_rows`. NaN where two systems never met.
+    ``sums`` has a row per draw, each a sum of `count_wins`. NaN where two systems never met.
     """
     number = len(systems)
     wins = sums.reshape(-1, number, number)
@@ -123,16 +124,16 @@ def pairwise_values(sums: Floats, systems: Sequence[str]) -> dict[str, Floats]:
     with np.errstate(invalid="ignore", divide="ignore"):
         rates, pairs = wins.sum(axis=2) / games.sum(axis=2), wins / games
     points = elo(bradley_terry(wins, PRIOR))
-    values = {rate_of(name): rates[:, index] for index, name in enumerate(systems)}
-    values |= {elo_of(name): points[:, index] for index, name in enumerate(systems)}
+    values = {name_rate(name): rates[:, index] for index, name in enumerate(systems)}
+    values |= {name_elo(name): points[:, index] for index, name in enumerate(systems)}
     return values | {
-        rate_of(one, other): pairs[:, first, second]
+        name_rate(one, other): pairs[:, first, second]
         for (first, one), (second, other) in combinations(enumerate(systems), 2)
     }
 
 
-def _strongly_connected(beats: Bools) -> Bools:
-    """Whether each system beat each other at least through a chain of others: only then is the maximum finite."""
+def _is_strongly_connected(beats: Bools) -> Bools:
+    """Return whether each system beat each other at least through a chain of others: only then is the maximum finite."""
     number = beats.shape[-1]
     reached = (beats | np.eye(number, dtype=np.bool_)).astype(np.int64)
     for _ in range(max(1, (number - 1).bit_length())):

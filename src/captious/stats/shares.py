@@ -10,7 +10,7 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.options import Resampling
 from captious.stats.bootstrap import Estimate
-from captious.stats.resampling import bootstrap_weights, cluster_sums
+from captious.stats.resampling import bootstrap_weights, sum_clusters
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,45 +25,45 @@ class Shares:
     """The number of groups that are drawn."""
 
     def estimates(self) -> list[Estimate]:
-        """Each share with its interval."""
+        """Return each share with its interval."""
         return [
             Estimate.under(float(value), self.draws[:, index], self.resampling, self.clusters)
             for index, value in enumerate(self.values)
         ]
 
     def mean(self, indices: Sequence[int]) -> Estimate:
-        """The plain mean of some of them."""
+        """Return the plain mean of some shares."""
         chosen = list(indices)
         means = self.draws[:, chosen].mean(axis=1)
         return Estimate.under(float(self.values[chosen].mean()), means, self.resampling, self.clusters)
 
 
-def shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resampling) -> Shares:
-    """Sums of hits over sums of trials, column by column; rows of one cluster, an image, are drawn together.
+def compute_shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resampling) -> Shares:
+    """Compute sums of hits over sums of trials, column by column; rows of one cluster, an image, are drawn together.
 
-    >>> thirds = shares(np.array([[1.0], [0.0], [1.0]]), np.ones((3, 1)), np.array([0, 0, 1]), Resampling(samples=0))
+    >>> thirds = compute_shares(np.array([[1.0], [0.0], [1.0]]), np.ones((3, 1)), np.array([0, 0, 1]), Resampling(samples=0))
     >>> round(float(thirds.values[0]), 6)
     0.666667
     """
     clusters = int(cluster.max()) + 1 if len(cluster) else 0
-    top, bottom = cluster_sums(hits, cluster, clusters), cluster_sums(trials, cluster, clusters)
+    top, bottom = sum_clusters(hits, cluster, clusters), sum_clusters(trials, cluster, clusters)
     draws = [np.zeros((0, hits.shape[1]))]
     if clusters:
         weights = bootstrap_weights(clusters, resampling.samples, resampling.seed)
-        draws += [_ratio(block @ top, block @ bottom) for block in weights]
-    return Shares(_ratio(top.sum(axis=0), bottom.sum(axis=0)), np.concatenate(draws), resampling, clusters)
+        draws += [_divide(block @ top, block @ bottom) for block in weights]
+    return Shares(_divide(top.sum(axis=0), bottom.sum(axis=0)), np.concatenate(draws), resampling, clusters)
 
 
-def clusters_of(names: Sequence[str]) -> Ints:
-    """Numbers for names, in the order they are first met.
+def number_clusters(names: Sequence[str]) -> Ints:
+    """Number names in the order in which they first occur.
 
-    >>> clusters_of(["b", "a", "b"]).tolist()
+    >>> number_clusters(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.fromiter((numbers[name] for name in names), dtype=np.int64, count=len(names))
 
 
-def _ratio(top: Floats, bottom: Floats) -> Floats:
+def _divide(top: Floats, bottom: Floats) -> Floats:
     result: Floats = np.divide(top, bottom, out=np.full_like(bottom, np.nan), where=bottom > 0)
     return result

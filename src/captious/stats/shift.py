@@ -32,7 +32,7 @@ class Shift:
 
 
 def mean_estimate(values: Floats, resampling: Resampling) -> Estimate:
-    """The mean of groups with its interval; NaN marks a group without a value.
+    """Estimate the mean of groups with its interval; NaN marks a group without a value.
 
     >>> mean_estimate(np.array([1.0, 3.0, np.nan]), Resampling(samples=100)).value
     2.0
@@ -40,11 +40,12 @@ def mean_estimate(values: Floats, resampling: Resampling) -> Estimate:
     defined = values[~np.isnan(values)]
     if not len(defined):
         return Estimate(float("nan"))
-    return Estimate.under(float(defined.mean()), _draws(defined, resampling, 0), resampling, len(defined))
+    return Estimate.under(float(defined.mean()), _draw_means(defined, resampling, 0), resampling, len(defined))
 
 
 def mean_shift(before: Floats, after: Floats, resampling: Resampling, *, paired: bool = False) -> Shift:
-    """The shift of a mean between two independent samples of groups, or ``paired`` between two values of each group.
+    """Estimate the shift of a mean between two independent samples of groups, or ``paired`` between two values of each
+    group.
 
     >>> shift = mean_shift(np.zeros(8), np.ones(8), Resampling(samples=99))
     >>> shift.difference.value, shift.p_up, shift.p_down
@@ -59,8 +60,8 @@ def mean_shift(before: Floats, after: Floats, resampling: Resampling, *, paired:
     if not len(first) or not len(second):
         nan = float("nan")
         return Shift(nan, Estimate(nan), Estimate(nan), nan, nan)
-    start, draws = float(first.mean()), _draws(second, resampling, 1)
-    differences = draws - _draws(first, resampling, 1 if paired else 0)
+    start, draws = float(first.mean()), _draw_means(second, resampling, 1)
+    differences = draws - _draw_means(first, resampling, 1 if paired else 0)
     gap, groups = float(second.mean()) - start, min(len(first), len(second))
     if groups < 2:
         nan = float("nan")
@@ -77,8 +78,8 @@ def mean_shift(before: Floats, after: Floats, resampling: Resampling, *, paired:
     )
 
 
-def _draws(values: Floats, resampling: Resampling, stream: int) -> Floats:
-    """Means of resampled groups."""
+def _draw_means(values: Floats, resampling: Resampling, stream: int) -> Floats:
+    """Draw means of resampled groups."""
     blocks = bootstrap_weights(len(values), resampling.samples, resampling.seed + stream)
     draws: Floats = np.concatenate([block @ values for block in blocks]) / len(values)
     return draws

@@ -12,7 +12,7 @@ from captious.errors import InputError
 
 
 def t_tail(t: float, degrees: float) -> float:
-    """P(T ≥ t) of Student's t.
+    """Return P(T ≥ t) of Student's t.
 
     >>> round(t_tail(2.228138851986274, 10), 12)  # the 97.5 % point for 10 degrees of freedom
     0.025
@@ -23,7 +23,7 @@ def t_tail(t: float, degrees: float) -> float:
 
 
 def t_point(level: float, degrees: float) -> float:
-    """The t with P(|T| < t) = level.
+    """Return the t with P(|T| < t) = level.
 
     >>> round(t_point(0.95, 9), 4), round(t_point(0.99, 4), 4)
     (2.2622, 4.6041)
@@ -34,14 +34,14 @@ def t_point(level: float, degrees: float) -> float:
 
 
 def normal_tail(z: float) -> float:
-    """P(Z ≥ z) of the standard normal distribution."""
+    """Return P(Z ≥ z) of the standard normal distribution."""
     from scipy.special import ndtr
 
     return float(ndtr(-z))
 
 
 def normal_point(p: float) -> float:
-    """The z with P(Z ≤ z) = p.
+    """Return the z with P(Z ≤ z) = p.
 
     >>> round(normal_point(0.975), 6)
     1.959964
@@ -51,20 +51,21 @@ def normal_point(p: float) -> float:
     return float(ndtri(p))
 
 
-def power_of(difference: float, error: float, level: float) -> float:
-    """The chance that a two-sided normal test at one minus ``level`` finds a difference with this standard error.
+def compute_power(difference: float, error: float, level: float) -> float:
+    """Return the probability that a two-sided normal test at one minus ``level`` finds a difference with this standard
+    error.
 
-    >>> round(power_of(0.28, 0.1, 0.95), 3), round(power_of(0.0, 0.1, 0.95), 3)
+    >>> round(compute_power(0.28, 0.1, 0.95), 3), round(compute_power(0.0, 0.1, 0.95), 3)
     (0.8, 0.05)
     """
     point, ratio = normal_point((1 + level) / 2), abs(difference) / error
     return normal_tail(point - ratio) + normal_tail(point + ratio)
 
 
-def detectable(error: float, level: float, power: float = 0.8) -> float:
-    """The difference that such a test finds with this probability.
+def find_detectable(error: float, level: float, power: float = 0.8) -> float:
+    """Return the difference that such a test finds with this probability.
 
-    >>> round(detectable(0.1, 0.95), 4)  # (1.95996 + 0.84162) · 0.1
+    >>> round(find_detectable(0.1, 0.95), 4)  # (1.95996 + 0.84162) · 0.1
     0.2802
     """
     return (normal_point((1 + level) / 2) + normal_point(power)) * error
@@ -82,7 +83,8 @@ class Test(NamedTuple):
 
 
 def correlation_test(r: float, n: int) -> Test:
-    """Is a Pearson or Spearman correlation zero: t = r √((n − 2) / (1 − r²)) with n − 2 degrees (as in UMIC).
+    """Test whether a Pearson or Spearman correlation is zero: t = r √((n − 2) / (1 − r²)) with n − 2 degrees (as in
+    UMIC).
 
     >>> test = correlation_test(0.5, 27)  # t = .5 · √(25 / .75)
     >>> round(test.statistic, 6), round(test.p, 6)
@@ -96,7 +98,8 @@ def correlation_test(r: float, n: int) -> Test:
 
 
 def kendall_test(surplus: float, metric: Floats, human: Floats) -> Test:
-    """Is tau zero: C − D over its standard deviation under independence, corrected for ties, against the normal.
+    """Test whether tau is zero: C − D over its standard deviation under independence, corrected for ties, against the
+    normal.
 
     With t and u the sizes of tie groups, the variance is [n(n−1)(2n+5) − Σt(t−1)(2t+5) − Σu(u−1)(2u+5)] / 18
     + Σt(t−1) Σu(u−1) / 2n(n−1) + Σt(t−1)(t−2) Σu(u−1)(u−2) / 9n(n−1)(n−2). Rows are taken as independent, which three
@@ -115,7 +118,7 @@ def kendall_test(surplus: float, metric: Floats, human: Floats) -> Test:
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Test:
-    """Williams' test of two correlations that share a variable: people (1) with two metrics (2 and 3).
+    """Test two correlations that share a variable, as Williams: people (1) with two metrics (2 and 3).
 
         K = 1 − r12² − r13² − r23² + 2 r12 r13 r23
         t = (r12 − r13) √((n − 1)(1 + r23)) / √(2K (n − 1)/(n − 3) + r̄² (1 − r23)³),  n − 3 degrees of freedom
@@ -139,12 +142,12 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
     return Test(t, n - 3, 2 * min(upper, 1 - upper), upper)
 
 
-def permutation_p(difference: float, shuffled: Floats) -> tuple[float, float]:
-    """Two-sided and one-sided p of a permutation test: (1 + draws as extreme) / (1 + draws).
+def compute_permutation_p(difference: float, shuffled: Floats) -> tuple[float, float]:
+    """Return two-sided and one-sided p of a permutation test: (1 + draws as extreme) / (1 + draws).
 
     A draw in which a statistic is undefined counts as extreme: it must not help to reject.
 
-    >>> permutation_p(0.3, np.array([0.1, -0.3, 0.3, 0.2]))
+    >>> compute_permutation_p(0.3, np.array([0.1, -0.3, 0.3, 0.2]))
     (0.6, 0.4)
     """
     # Permuted sums are rounded differently from the observed ones; equal must still count as equal.
@@ -154,10 +157,11 @@ def permutation_p(difference: float, shuffled: Floats) -> tuple[float, float]:
     return float((1 + two.sum()) / (1 + len(shuffled))), float((1 + one.sum()) / (1 + len(shuffled)))
 
 
-def bootstrap_p(difference: float, draws: Floats) -> float:
-    """Two-sided p of the paired bootstrap: draws whose difference is as far from their mean as 0 is from the observed.
+def compute_bootstrap_p(difference: float, draws: Floats) -> float:
+    """Return the two-sided p of the paired bootstrap: draws whose difference is as far from their mean as 0 is from the
+    observed.
 
-    >>> bootstrap_p(0.2, np.array([0.1, 0.2, 0.3, 0.6]))  # mean .3: |.6 − .3| and |.1 − .3| reach .2
+    >>> compute_bootstrap_p(0.2, np.array([0.1, 0.2, 0.3, 0.6]))  # mean .3: |.6 − .3| and |.1 − .3| reach .2
     0.6
     """
     defined = draws[~np.isnan(draws)]

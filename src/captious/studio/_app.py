@@ -1,4 +1,4 @@
-"""The web app of a study: the pages of raters, those of the owner behind a token, and the answers to what fails."""
+"""Web app of a study: the pages of raters, the owner's pages behind a token, and the error responses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from captious.studio.collect._rendering import RendererInForce
 from captious.studio.collect._wording import Wording
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.sessions import TURK_FORMS, TURK_FRAMES, study_name
+from captious.studio.collect.sessions import TURK_FORMS, TURK_FRAMES, get_study_name
 from captious.studio.owner._pages import OwnerPages
 
+# Names of the texts for status codes that come without a message of their own.
 WORDS = {404: "wrong_address", 405: "wrong_use", 500: "server_failed"}
-"""What pages say of a refusal or a failure that says nothing itself, by the name of the text."""
 
 logger = logging.getLogger("captious.studio")
 
@@ -31,31 +31,35 @@ logger = logging.getLogger("captious.studio")
 def build_app(
     plan: Plan, log: StudyLog, rules: Rules, address: str, owner_token: str, answers: Limit | None = None
 ) -> App:
-    """The app of a study that has begun, behind the rules of its server; the owner's pages stand behind a token.
+    """Build the app of a study that has begun. The owner's pages require the owner's token.
 
     ``answers`` limits the answers of a rater, 5 a second unless another limit is passed.
     """
     renderer = RendererInForce(log.plan)
-    rules = replace(rules, error_page=lambda status, message: renderer().error(status, message))
+    rules = replace(rules, error_page=lambda status, message: renderer().render_error(status, message))
     if plan.source.name == "mturk":
         rules = replace(rules, frames=TURK_FRAMES, forms=TURK_FORMS)
     pages = RaterPages(plan, log, rules, renderer, answers or Limit(5, seconds=1))
     owner = OwnerPages(log, owner_token, address, renderer)
     failures = Failures(rules, lambda: log.plan().wording)
-    handlers = {HTTPException: failures.refused, DatabaseAway: failures.handle_database_away, Exception: failures.broken}
+    handlers = {
+        HTTPException: failures.handle_refusal,
+        DatabaseAway: failures.handle_database_away,
+        Exception: failures.handle_crash,
+    }
     app = Starlette(routes=[*pages.routes(), *owner.routes()], exception_handlers=handlers)
-    # Cookies of one machine are shared by all its ports: every study has a name of its own.
-    gate = TokenGate(app, owner_token, f"captious_owner_{study_name(plan)}", rules, pages.sessions.wrong)
+    # All ports of a host share its cookies, so the cookie's name contains that of the study.
+    gate = TokenGate(app, owner_token, f"captious_owner_{get_study_name(plan)}", rules, pages.sessions.wrong)
 
-    async def gated(scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle_request(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         await (gate if path == "/owner" or path.startswith("/owner/") else app)(scope, receive, send)
 
-    return Guard(gated, rules)
+    return Guard(handle_request, rules)
 
 
 class Failures:
-    """Answers to requests that fail: a page for people, JSON for a script. A database that is away is logged once."""
+    """Exception handlers: an HTML page for people, JSON for a script. An unavailable database is logged once a minute."""
 
     def __init__(self, rules: Rules, words: Callable[[], Wording]) -> None:
         self.rules, self._words = rules, words
@@ -63,30 +67,30 @@ class Failures:
 
     @property
     def say(self) -> Wording:
-        """The words of the pages."""
+        """The texts of the pages."""
         return self._words()
 
-    async def refused(self, request: Request, error: Exception) -> Response:
-        """A refusal of ours, or of the router."""
+    async def handle_refusal(self, request: Request, error: Exception) -> Response:
+        """Return the response to an `HTTPException`, raised by a page or by the router."""
         assert isinstance(error, HTTPException)
         status = error.status_code
-        return self._answer(
+        return self._make_response(
             request, status, self.say(WORDS[status]) if status in WORDS else error.detail, error.headers
         )
 
     async def handle_database_away(self, request: Request, error: Exception) -> Response:
-        """The database cannot be reached or written."""
+        """Return status 503 if the database cannot be reached or written."""
         now = time.monotonic()
         if now >= self._silent_until:
             logger.error("the database cannot be reached: %s", " ".join(str(error).split()))
         self._silent_until = now + 60
-        return self._answer(request, 503, self.say("database_away"), {"retry-after": "5"})
+        return self._make_response(request, 503, self.say("database_away"), {"retry-after": "5"})
 
-    async def broken(self, request: Request, error: Exception) -> Response:
-        """A mistake in the program; the server prints it."""
-        return self._answer(request, 500, self.say(WORDS[500]))
+    async def handle_crash(self, request: Request, error: Exception) -> Response:
+        """Return status 500 for a bug; the server prints the traceback."""
+        return self._make_response(request, 500, self.say(WORDS[500]))
 
-    def _answer(
+    def _make_response(
         self, request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
     ) -> Response:
         if wants_json(request):

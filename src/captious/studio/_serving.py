@@ -1,7 +1,7 @@
-"""The web server of a study or of the explorer: a port, and uvicorn that slow clients cannot hold up.
+"""Web server of a study or of the explorer: a listening socket, and uvicorn with timeouts for slow clients.
 
-Uvicorn waits without end for the head of a request, for its body, and for a client that reads nothing. Here each has a
-time, the number of connections has a bound, and the same error is logged once a minute.
+Uvicorn waits without a timeout for the head of a request, for its body, and for a client that reads nothing. Here each of
+them has a timeout, the number of connections is limited, and the same error is logged once a minute.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from captious.errors import InputError
 from captious.studio.access import App
 
+# Timeouts in seconds: for the head of a request, for its body, and for a client that reads nothing of a response.
 HEAD, BODY, READ = 10.0, 30.0, 30.0
-"""Seconds for the head of a request and for its body, and seconds in which a client must have read something."""
+# Bytes that a client must read within READ, if that many are in the write buffer.
 LEAST_READ = 32_768
-"""Bytes that a client must read in that time, where so many wait for it."""
+# Connections that the event loop accepts in one iteration.
 ACCEPTED = 64
-"""Connections that the event loop accepts before it does anything else."""
+# File descriptors reserved for the database, images, and connections that are accepted but not counted yet.
 SPARE = 384
-"""File descriptors that are not for connections: the database, images, and what is accepted and not counted yet."""
+# Bounds of the number of connections.
 FEWEST, MOST = 64, 4096
-"""Bounds of the number of connections."""
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; port 0 is any free one.
+    """Return a socket that listens on an address; port 0 is any free one.
 
-    It says that it is TCP: asyncio sends small answers at once (TCP_NODELAY) only where it knows that, and a browser
-    would wait 40 ms for each otherwise.
+    The socket is created with IPPROTO_TCP, because asyncio sets TCP_NODELAY only on sockets of that protocol. Without it, a
+    browser waits 40 ms for each small response.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(1024)  # who is early waits until the server answers
+        listener.listen(1024)  # early connections wait in the queue until the server runs
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)
@@ -52,7 +52,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def compute_connection_limit() -> int:
-    """How many connections one process may have, by the number of files that it may open."""
+    """Return how many connections one process may have, from its limit on open files."""
     try:
         import resource
     except ImportError:  # Windows
@@ -62,31 +62,31 @@ def compute_connection_limit() -> int:
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[valid-type,misc]
-    """A connection that knows since when it waits for its client."""
+    """A connection with the time since which it waits for its client."""
 
     most = MOST
 
     def connection_made(self, transport: Any) -> None:
-        """Take the connection; where there are too many, close the one that has waited longest for a request."""
+        """Add the connection; if there are too many, close the one that has waited longest for a request."""
+        # The time since which the server waits for a request, or for the rest of one.
         self.since = time.monotonic()
-        """When the client began to owe a request, or the rest of one."""
         self.unread, self.unread_since = 0, self.since
         super().connection_made(transport)
         if len(self.connections) > self.most:
-            open_ones = [one for one in self.connections if not one.transport.is_closing()]
-            if len(open_ones) > self.most:
-                idle = [one for one in open_ones if isinstance(one, Connection) and one.is_idle]
-                min(idle, key=lambda one: one.since).transport.abort()  # this one too is idle
+            connections = [one for one in self.connections if not one.transport.is_closing()]
+            if len(connections) > self.most:
+                idle = [one for one in connections if isinstance(one, Connection) and one.is_idle]
+                min(idle, key=lambda one: one.since).transport.abort()  # never empty: this connection is idle too
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent; the body of a request has a time of its own."""
+        """Pass on the data; the timeout of a body begins with its request."""
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
             self.since = time.monotonic()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request from now on."""
+        """Start the timeout of the next request."""
         self.since = time.monotonic()
         super().on_response_complete()
 
@@ -96,7 +96,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[valid-type,misc]
         return self.cycle is None or self.cycle.response_complete
 
     def is_too_slow(self, now: float) -> bool:
-        """Whether the client has had its time."""
+        """Return True if one of the timeouts of the client has passed."""
         if self.transport is None:
             return False
         waiting = self.transport.get_write_buffer_size()
@@ -110,17 +110,17 @@ class Connection(AutoHTTPProtocol):  # type: ignore[valid-type,misc]
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that looks after its connections every second."""
+    """Uvicorn that closes slow connections every second."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen. The event loop accepts few connections at a time, and the system lets many wait."""
+        """Start to listen, with a long queue in the kernel, since the event loop accepts few connections at a time."""
         await super().startup(sockets)
         for one in sockets or ():
             with contextlib.suppress(OSError):
                 one.listen(1024)
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections whose clients are too slow."""
+        """Close the connections of clients that are too slow."""
         if counter % 10 == 0:
             now = time.monotonic()
             for one in list(self.server_state.connections):
@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(app: App, proxied: bool = False, patience: int = 5) -> Server:
-    """A server of an app; ``patience`` are the seconds that requests under way have at the end."""
+    """Make the server of an app; `patience` is the time in seconds that open requests have at shutdown."""
     for name in ("asyncio", "uvicorn.error"):
         limit_repeats(logging.getLogger(name))
     protocol: type[asyncio.Protocol] = type("Connection", (Connection,), {"most": compute_connection_limit()})
@@ -151,30 +151,30 @@ def make_server(app: App, proxied: bool = False, patience: int = 5) -> Server:
 
 
 class Repeats(logging.Filter):
-    """Lets the same error of a logger through once a minute, with the number of those that it held back."""
+    """Logging filter that passes the same error once a minute, with the number of those that it dropped."""
 
     def __init__(self, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.seconds, self._clock = seconds, clock
         self._last: dict[tuple[str, ...], float] = {}
-        self._held: dict[tuple[str, ...], int] = {}
+        self._dropped: dict[tuple[str, ...], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is logged."""
+        """Return True if a record is to be logged."""
         key, now = _make_error_key(record), self._clock()
         if now - self._last.get(key, -self.seconds) < self.seconds:
-            self._held[key] = self._held.get(key, 0) + 1
+            self._dropped[key] = self._dropped.get(key, 0) + 1
             return False
         if len(self._last) > 1000:
             self._last.clear()
         self._last[key] = now
-        if held := self._held.pop(key, 0):
-            record.msg = f"{record.msg} ({held:,} more since the last such line)"
+        if dropped := self._dropped.pop(key, 0):
+            record.msg = f"{record.msg} ({dropped:,} more since the last such line)"
         return True
 
 
 def _make_error_key(record: logging.LogRecord) -> tuple[str, ...]:
-    """A key of records of the same error: the first line of the message, and where an exception was raised."""
+    """Return a key that is equal for records of the same error: first line of the message, and where it was raised."""
     raised = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
     trace = None if raised is None else raised.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -184,6 +184,6 @@ def _make_error_key(record: logging.LogRecord) -> tuple[str, ...]:
 
 
 def limit_repeats(logger: logging.Logger) -> None:
-    """Have a logger repeat itself once a minute at most."""
+    """Add a `Repeats` filter to a logger, once."""
     if not any(isinstance(one, Repeats) for one in logger.filters):
         logger.addFilter(Repeats())

@@ -1,7 +1,7 @@
-"""Who may ask the server for what: tokens, form tokens, security headers, limits, and images inside one folder.
+"""Access control of the server: tokens, form tokens, security headers, rate limits, and media files inside one folder.
 
-Nothing here knows of studies or runs: the rating pages, the owner's page and the explorer stand behind the same two
-ASGI middlewares. `Guard` is around the whole app. `TokenGate` is around what only the owner may see.
+Nothing here depends on studies or runs: the rating pages, the owner's page and the explorer use the same two ASGI
+middlewares. `Guard` wraps the whole app. `TokenGate` wraps the pages that only the owner may see.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+# Maximum size of a request's body, in bytes.
 BODY = 65_536
-"""Most bytes of a request's body."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+# Minimum length of a token that an owner chooses.
 SHORTEST = 16
-"""Fewest characters of a token that an owner chooses."""
 
 
 def make_token() -> str:
-    """128 random bits that fit into an address."""
+    """Return 128 random bits as text that is safe in a URL."""
     return secrets.token_urlsafe(16)
 
 
 def hash_token(token: str) -> str:
-    """What is stored of a token: it opens nothing.
+    """Return the SHA-256 hash of a token, which is stored instead of the token.
 
     >>> hash_token("abc")[:16]
     'ba7816bf8f01cfea'
@@ -55,12 +55,12 @@ def hash_token(token: str) -> str:
 
 
 def is_same_token(token: str, expected: str) -> bool:
-    """Whether two tokens are equal, in a time that does not depend on where they differ."""
+    """Compare two tokens in constant time."""
     return hmac.compare_digest(token.encode(), expected.encode())
 
 
 def make_form_token(session: str) -> str:
-    """The hidden field of the forms of a session; a page of another site cannot know it, since it cannot read cookies.
+    """Return the hidden field of a session's forms. Other sites cannot compute it, since they cannot read the cookie.
 
     >>> make_form_token("abc") == make_form_token("abc") != make_form_token("abd")
     True
@@ -69,7 +69,7 @@ def make_form_token(session: str) -> str:
 
 
 def read_owner_token(path: Path | None) -> str:
-    """The token in a file, or a new one where there is no file."""
+    """Read the owner's token from a file; return a new one if there is no file."""
     if path is None:
         return make_token()
     expected = f"expected a token of at least {SHORTEST} characters without spaces"
@@ -93,24 +93,24 @@ _PUBLIC_URL = re.compile(r"(?i:https?)://[A-Za-z0-9.:\[\]-]+/?")
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for every request to one server."""
+    """Settings that apply to every request to one server."""
 
     hosts: frozenset[str] = frozenset()
     """Names by which the server may be called, besides IP addresses and localhost."""
     origin: str = ""
     """Where people reach the server, if they do not reach it directly."""
     secure: bool = False
-    """Whether people reach the server by https, so that cookies are sent by https alone."""
+    """Whether people reach the server by https; cookies are sent only by https then."""
     frames: tuple[str, ...] = ()
     """Origins that may show the pages in a frame."""
     forms: tuple[str, ...] = ()
     """Origins, besides the server itself, to which a form may be sent."""
     error_page: Callable[[int, str], str] = field(default=_render_plain_page, compare=False)
-    """The HTML for a status code and a message of ours; the message needs no escaping."""
+    """Renders the HTML of a status code and a message, which needs no escaping."""
 
     @classmethod
     def of_server(cls, host: str, public_url: str | None = None, **others: Any) -> Rules:
-        """The rules of a server that listens on a host, and that people reach by an address of their own.
+        """Make the rules of a server that listens on `host` and that people reach at `public_url`.
 
         >>> rules = Rules.of_server("127.0.0.1", "https://studio.example.org")
         >>> rules.secure, rules.allows_host("studio.example.org"), rules.allows_host("evil.example")
@@ -131,7 +131,7 @@ class Rules:
 
     @property
     def security_policy(self) -> str:
-        """The Content-Security-Policy: nothing from elsewhere, no script or style inside a page."""
+        """The Content-Security-Policy: nothing from other origins, no inline script or style."""
         return "; ".join(
             [
                 "default-src 'none'",
@@ -147,7 +147,7 @@ class Rules:
         )
 
     def headers(self) -> dict[str, str]:
-        """Headers of every answer; an app that sets one of them itself keeps its own."""
+        """Return the headers of every response; an app that sets one of them itself keeps its own."""
         return {
             "content-security-policy": self.security_policy,
             "x-content-type-options": "nosniff",
@@ -158,7 +158,7 @@ class Rules:
         }
 
     def allows_host(self, header: str) -> bool:
-        """Whether the Host header names this server. A name of a stranger that points here (DNS rebinding) does not.
+        """Return True if the Host header names this server, which guards against DNS rebinding.
 
         >>> Rules().allows_host("[::1]:8000"), Rules().allows_host("192.168.0.7"), Rules().allows_host("a.example:80")
         (True, True, False)
@@ -170,7 +170,7 @@ class Rules:
         return name in LOCAL or name in self.hosts or _is_address(name)
 
     def cookie(self, name: str, value: str) -> str:
-        """The Set-Cookie header of a session: for a year, or deleted where the value is empty."""
+        """Return the Set-Cookie header of a session: valid for a year, or deleted if the value is empty."""
         age = 31_536_000 if value else 0
         secure = "; Secure" if self.secure else ""
         return f"{name}={value}; Max-Age={age}; Path=/; HttpOnly; SameSite=Lax{secure}"
@@ -185,7 +185,7 @@ def _is_address(name: str) -> bool:
 
 
 class Limit:
-    """A limit: at most so many events of a key within so many seconds, such as wrong tokens of an address.
+    """Rate limit: at most `most` events of a key within `seconds`, such as wrong tokens from an address.
 
     >>> limit = Limit(2, seconds=60, clock=lambda: 0.0)
     >>> limit.add("a"), limit.wait("a"), limit.add("a"), limit.wait("a"), limit.wait("b")
@@ -198,7 +198,7 @@ class Limit:
         self._lock = Lock()
 
     def wait(self, key: str) -> float:
-        """Seconds until the next event of the key is within the limit; 0 where it is now."""
+        """Return the seconds until the key may have another event; 0 if it may now."""
         with self._lock:
             times = self._times.get(key, deque())
             return max(0.0, times[0] + self.seconds - self._clock()) if len(times) == self.most else 0.0
@@ -213,14 +213,14 @@ class Limit:
 
 
 class Guard:
-    """Around an app: checks Host and Origin, limits the body while it is read, and adds the security headers."""
+    """Middleware that checks Host and Origin, limits the size of the body, and adds the security headers."""
 
     def __init__(self, app: App, rules: Rules, body: int = BODY) -> None:
         self.app, self.rules, self.body = app, rules, body
         self._headers = [(name.encode(), value.encode()) for name, value in rules.headers().items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Handle a request, or refuse it."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -237,7 +237,7 @@ class Guard:
             await self._handle_body(scope, receive, send)
 
     async def _handle_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the whole body first: half a form, of a browser that is gone, must not be taken for an answer."""
+        """Read the whole body, then call the app: an incomplete form of a closed browser must not become an answer."""
         body = bytearray()
         while len(body) <= self.body:
             message = await receive()
@@ -252,20 +252,20 @@ class Guard:
             await self.app(scope, _replay(bytes(body), receive), send)
 
     def _add_headers(self, send: Send) -> Send:
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = {bytes(name).lower() for name, _ in message.get("headers", ())}
                 missing = [pair for pair in self._headers if pair[0] not in own]
                 message = {**message, "headers": [*message.get("headers", ()), *missing]}
             await send(message)
 
-        return sending
+        return send_with_headers
 
 
 class TokenGate:
-    """Around an app that only the holder of a token may use.
+    """Middleware around an app that requires a token.
 
-    The token comes once in the address, ``?token=…``; it moves into a cookie, and the address is clean afterwards.
+    The token comes once in the URL, ``?token=…``; it is moved into a cookie, and the browser is redirected to the URL without it.
     """
 
     def __init__(self, app: App, token: str, cookie: str, rules: Rules, wrong: Limit | None = None) -> None:
@@ -274,7 +274,7 @@ class TokenGate:
         self._refused: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through, move its token into a cookie, or refuse it."""
+        """Pass the request to the app, move its token into a cookie, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -296,7 +296,7 @@ class TokenGate:
             await refuse(scope, send, self.rules, 403, "Open the link that the server printed when it started.")
 
     def _is_new(self, session: str) -> bool:
-        """Whether a wrong cookie comes for the first time: a page that was open before a restart sends it for hours."""
+        """Return True if a wrong cookie is new. A page that was open before a restart repeats its old one for hours."""
         before = len(self._refused)
         self._refused.add(hash_token(session))
         if len(self._refused) == before:
@@ -307,12 +307,12 @@ class TokenGate:
 
 
 def read_headers(scope: Scope) -> dict[str, str]:
-    """The request's headers; the last one counts where a name occurs twice."""
+    """Return the headers of a request by name in lower case; the last one counts if a name occurs twice."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def read_cookie(scope: Scope, name: str) -> str:
-    """The cookie of this name, or an empty text."""
+    """Return the value of a cookie; empty if the request has none."""
     try:
         cookies = SimpleCookie(read_headers(scope).get("cookie", ""))
     except CookieError:
@@ -321,39 +321,39 @@ def read_cookie(scope: Scope, name: str) -> str:
 
 
 def get_client_address(scope: Scope) -> str:
-    """Where the request came from, for limits: an address, or the /64 network of an IPv6 address, which one person has.
+    """Return the address of the client, for rate limits: the /64 network for IPv6, since one person has it all.
 
     >>> get_client_address({"client": ("10.0.0.1", 5000)}), get_client_address({"client": ("2001:db8::17", 5000)})
     ('10.0.0.1', '2001:db8::/64')
     """
-    written = str(scope["client"][0]) if scope.get("client") else ""
+    text = str(scope["client"][0]) if scope.get("client") else ""
     try:
-        network = ipaddress.IPv6Network((written, 64), strict=False)
+        network = ipaddress.IPv6Network((text, 64), strict=False)
     except ValueError:
-        return written
-    mapped = ipaddress.IPv6Address(written).ipv4_mapped
+        return text
+    mapped = ipaddress.IPv6Address(text).ipv4_mapped
     return str(network if mapped is None else mapped)
 
 
 async def refuse(
     scope: Scope, send: Send, rules: Rules, status: int, message: str, headers: Iterable[tuple[str, str]] = ()
 ) -> None:
-    """Answer with an error: a page for people, JSON for a script that asked for it."""
+    """Send an error: an HTML page for people, JSON for a script that asked for it."""
     if "application/json" in read_headers(scope).get("accept", ""):
         kind, body = "application/json", json.dumps({"error": message, "status": HTTPStatus(status).phrase})
     else:
         kind, body = "text/html; charset=utf-8", rules.error_page(status, message)
-    sent = [("content-type", kind), ("content-length", str(len(body.encode()))), *headers]
-    pairs = [(name.encode(), value.encode()) for name, value in sent]
+    all_headers = [("content-type", kind), ("content-length", str(len(body.encode()))), *headers]
+    pairs = [(name.encode(), value.encode()) for name, value in all_headers]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body.encode()})
 
 
 def _is_from_own_page(headers: dict[str, str], public: str) -> bool:
-    """Whether a request that changes something may come from a page of this server, as far as headers tell.
+    """Return False if the headers show that a POST request came from a page of another site.
 
-    Browsers say it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms; what
-    neither header decides is left to the form token.
+    Browsers tell it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms. If neither
+    header decides, the form token does.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -363,13 +363,13 @@ def _is_from_own_page(headers: dict[str, str], public: str) -> bool:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A channel that gives the body that was read, then whatever comes."""
-    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+    """Return a receive channel that gives the body once, then forwards to `receive`."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def receiving() -> Message:
-        return waiting.pop() if waiting else await receive()
+    async def receive_body() -> Message:
+        return messages.pop() if messages else await receive()
 
-    return receiving
+    return receive_body
 
 
 _BEGINNINGS = (
@@ -382,7 +382,7 @@ _BEGINNINGS = (
 
 
 def detect_image_type(beginning: bytes) -> str | None:
-    """The media type by the first 16 bytes of a file; None for what browsers do not show, and for SVG, a program.
+    """Return the media type by the first 16 bytes of a file; None if browsers do not show it, and for SVG (scripts).
 
     >>> detect_image_type(b"GIF89a..."), detect_image_type(b"RIFF0000WEBPVP8 "), detect_image_type(b"<svg xmlns=")
     ('image/gif', 'image/webp', None)
@@ -398,7 +398,7 @@ _SOUNDS = ((b"fLaC", "audio/flac"), (b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg
 
 
 def detect_sound_type(beginning: bytes) -> str | None:
-    """The media type by the first 16 bytes of a file; None for what browsers do not play.
+    """Return the media type by the first 16 bytes of a file; None if browsers do not play it.
 
     >>> detect_sound_type(b"RIFF0000WAVEfmt "), detect_sound_type(b"OggS"), detect_sound_type(bytes([0xFF, 0xFB, 0x90])), detect_sound_type(b"<svg")
     ('audio/wav', 'audio/ogg', 'audio/mpeg', None)
@@ -408,27 +408,27 @@ def detect_sound_type(beginning: bytes) -> str | None:
     if beginning[4:8] == b"ftyp" and beginning[8:11] in (b"M4A", b"mp4", b"iso"):
         return "audio/mp4"
     if len(beginning) > 1 and beginning[0] == 0xFF and beginning[1] & 0xE0 == 0xE0:
-        # The frames of MPEG audio begin with eleven ones; without a layer they are those of AAC.
+        # A frame of MPEG audio starts with eleven 1 bits; layer bits of zero mean AAC.
         return "audio/mpeg" if beginning[1] & 0x06 else "audio/aac"
     return next((kind for start, kind in _SOUNDS if beginning.startswith(start)), None)
 
 
 def find_image_file(folder: Path, name: str) -> tuple[Path, str]:
-    """The file of an image and its media type; an `InputError` where it is not an image inside the folder."""
+    """Return the path and the media type of an image; raise `InputError` if it is not an image inside the folder."""
     return _find_media_file(folder, name, detect_image_type, "an image", "a JPEG, PNG, GIF, WebP, AVIF or BMP image")
 
 
 def find_sound_file(folder: Path, name: str) -> tuple[Path, str]:
-    """The file of a sound and its media type; an `InputError` where it is not a sound inside the folder."""
+    """Return the path and the media type of a sound; raise `InputError` if it is not a sound inside the folder."""
     return _find_media_file(folder, name, detect_sound_type, "a sound", "a WAV, FLAC, MP3, Ogg, M4A or AAC sound")
 
 
 def _find_media_file(
     folder: Path, name: str, type_of: Callable[[bytes], str | None], what: str, kinds: str
 ) -> tuple[Path, str]:
-    """A file inside a folder and its media type.
+    """Return the path and the media type of a file inside a folder.
 
-    Links are followed first, so that one which leads out of the folder is refused like ``../``.
+    Links are resolved first, so that a link to a file outside the folder is refused like ``../``.
     """
     root = folder.resolve()
     try:

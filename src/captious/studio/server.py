@@ -1,4 +1,4 @@
-"""Serving a study: the database, the app and uvicorn, and the links of the owner and of raters."""
+"""Server of a study: the database, the app and uvicorn, and the links of the owner and of raters."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from captious.errors import InputError, require
 from captious.studio.access import App, Rules, read_owner_token
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.sessions import study_name
+from captious.studio.collect.sessions import get_study_name
 
 if TYPE_CHECKING:
     import uvicorn
 
 HOST, PORT = "127.0.0.1", 8765
+# Timeout of the start and the stop of a background server.
 SECONDS = 60
-"""Time that a server in the background has to start, and to stop."""
 
 
 @dataclass(frozen=True)
 class StudyServer:
-    """A study that listens on a port already, so that its links are known before it answers."""
+    """A study with an open port, so that its links are known before the server runs."""
 
     plan: Plan
     log: StudyLog
     app: App
     listener: socket.socket
     address: str
-    """Where people reach it, without a slash at the end."""
+    """The public URL, without a slash at the end."""
     token: str
     """The owner's token."""
     proxied: bool = False
-    """Whether a proxy stands before it, whose word on addresses of visitors is taken."""
+    """Whether the server is behind a proxy, whose headers with client addresses are trusted."""
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class StudyServer:
         public_url: str | None = None,
         owner_token_file: Path | None = None,
     ) -> StudyServer:
-        """A server of a study; port 0 is any free one."""
+        """Make the server of a study and open its port; port 0 is any free one."""
         require("jinja2", "studio")
         require("starlette", "studio")
         require("uvicorn", "studio")
@@ -67,26 +67,26 @@ class StudyServer:
 
     @property
     def owner_link(self) -> str:
-        """Opens the owner's page."""
+        """The link to the owner's page, with the token."""
         return f"{self.address}/owner?token={self.token}"
 
     @property
     def rater_link(self) -> str:
-        """The one link for everybody; empty where every rater has a link of their own."""
-        return "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}"
+        """The link that all raters share; empty if every rater has a personal link."""
+        return "" if self.plan.source.name == "links" else f"{self.address}/s/{get_study_name(self.plan)}"
 
     def run(self) -> None:
-        """Answer until Ctrl-C; requests that are under way are answered before the end."""
+        """Run the server until Ctrl-C; open requests are finished first."""
         try:
             self._make_server().run(sockets=[self.listener])
-        except KeyboardInterrupt:  # uvicorn has stopped, and says it on
+        except KeyboardInterrupt:  # uvicorn has stopped, and raises it again
             pass
         finally:
             self.close()
 
     @contextmanager
     def running(self) -> Iterator[str]:
-        """Answer in a thread for as long as a block runs; gives the address."""
+        """Run the server in a thread while a `with` block runs; yield its address."""
         server = self._make_server()
         started = threading.Event()
         thread = threading.Thread(target=_run, args=(server, self.listener, started), daemon=True)
@@ -115,11 +115,11 @@ class StudyServer:
 def _run(server: uvicorn.Server, listener: socket.socket, started: threading.Event) -> None:
     startup = server.startup
 
-    async def starting(sockets: list[socket.socket] | None = None) -> None:
+    async def start_and_report(sockets: list[socket.socket] | None = None) -> None:
         await startup(sockets)
         started.set()
 
-    server.startup = starting  # type: ignore[method-assign]
+    server.startup = start_and_report  # type: ignore[method-assign]
     try:
         server.run(sockets=[listener])
     finally:

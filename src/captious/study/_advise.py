@@ -18,36 +18,36 @@ from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.judges.dry_run import dry_run
 from captious.options import Resampling, get_choices, get_runtime
-from captious.stats.tests import detectable
-from captious.study._profile import CaptionProfile, band_of, profile_of
-from captious.study.advice import KINDS, Advice, Domain, EvidenceSet, MetricAdvice, Purpose, missing_inputs
+from captious.stats.tests import find_detectable
+from captious.study._profile import CaptionProfile, describe_captions, get_band
+from captious.study.advice import KINDS, Advice, Domain, EvidenceSet, MetricAdvice, Purpose, list_missing_inputs
 from captious.study.evidence import (
     BASELINES,
     EvidenceRow,
     Kind,
     StressRow,
+    find_shipped,
+    get_metric_label,
     load_evidence,
     load_stress,
-    metric_label,
-    shipped,
 )
 from captious.study.power import simulate_power
 
+# The groups of stress edits that matter for each purpose: what is trained with a metric learns to game it.
 MATTERING: Mapping[str, tuple[str, ...]] = {
     "ratings": ("harm", "damage", "harmless", "pairs"),
     "pairs": ("harm", "damage", "harmless", "pairs"),
     "systems": ("harm", "damage", "gaming"),
     "checkpoints": ("harm", "damage", "gaming"),
 }
-"""The groups of stress edits that matter for each purpose: what is trained with a metric learns to game it."""
+# Data sets beside each other.
 SHOWN = 4
-"""Data sets beside each other."""
+# Items on which a metric is timed.
 TIMED = 50
-"""Items on which a metric is timed."""
+# The difference between two systems that the number of items is given for, in standard deviations of an item.
 SMALL_EFFECT = 0.2
-"""The difference between two systems that the number of items is given for, in standard deviations of an item."""
+# The difference between two metrics in tau-b that the number of rated captions is given for.
 USUAL_DIFFERENCE = 0.03
-"""The difference between two metrics in tau-b that the number of rated captions is given for."""
 
 
 def advise(
@@ -88,12 +88,12 @@ def advise(
     _check(purpose, domain, budget)
     step = progress or (lambda name: None)
     sets = _read_sets(captions, references, images)
-    profile = profile_of(sets, domain)
+    profile = describe_captions(sets, domain)
     purpose = purpose or ("systems" if len(sets) > 1 else "ratings")
-    near = near_evidence(load_evidence(evidence), profile, purpose)
-    usable, others = _metrics(near, profile)
+    near = find_evidence(load_evidence(evidence), profile, purpose)
+    usable, others = _list_metrics(near, profile)
     step("what each metric takes")
-    usable = [_with_effort(one, sets, budget) for one in usable]
+    usable = [_add_effort(one, sets, budget) for one in usable]
     step("how many items")
     return Advice(
         profile,
@@ -101,9 +101,9 @@ def advise(
         near,
         tuple(usable),
         tuple(others),
-        tuple(untested(near, profile, purpose)),
-        tuple(_items_needed(usable, sets, purpose, resampling)),
-        tuple(failed_edits([one.metric for one in usable], load_stress(stress), purpose)),
+        tuple(list_untested(near, profile, purpose)),
+        tuple(_estimate_items_needed(usable, sets, purpose, resampling)),
+        tuple(list_failed_edits([one.metric for one in usable], load_stress(stress), purpose)),
     )
 
 
@@ -121,7 +121,7 @@ def _check(purpose: Any, domain: Any, budget: Any) -> None:
 
 
 def _read_sets(captions: Any, references: Any, images: Any) -> dict[str, CaptionSet]:
-    """The captions of each system; several systems must have items in common."""
+    """Read the captions of each system; several systems must have items in common."""
     several = isinstance(captions, Mapping) and all(isinstance(one, (Path, CaptionSet)) for one in captions.values())
     systems = dict(captions) if several else {"captions": captions}
     sets = {
@@ -135,22 +135,24 @@ def _read_sets(captions: Any, references: Any, images: Any) -> dict[str, Caption
     return sets
 
 
-def near_evidence(rows: Sequence[EvidenceRow], profile: CaptionProfile, purpose: Purpose) -> tuple[EvidenceSet, ...]:
-    """The evidence on captions of this length, language and domain: the same kind first, then as many references.
+def find_evidence(rows: Sequence[EvidenceRow], profile: CaptionProfile, purpose: Purpose) -> tuple[EvidenceSet, ...]:
+    """Find the evidence on captions of this length, language and domain: the same kind first, then as many references.
 
     Of a part of a data set and the whole of it, the larger is taken.
     """
     groups: dict[tuple[str, Kind], list[EvidenceRow]] = {}
     for row in rows:
         alike = (row.language, row.domain) == (profile.language, profile.domain)
-        if alike and row.caption_words is not None and band_of(row.caption_words) == profile.band:
+        if alike and row.caption_words is not None and get_band(row.caption_words) == profile.band:
             groups.setdefault((row.dataset, row.kind), []).append(row)
     sets = [EvidenceSet(name, kind, tuple(found)) for (name, kind), found in groups.items()]
 
     def distance(one: EvidenceSet) -> tuple[Any, ...]:
         first = one.rows[0]
         references = abs(min(first.references or 0, 5) - min(profile.references, 5))
-        runs = any(not missing_inputs(shipped(metric), profile) for metric in one.ranked if metric not in BASELINES)
+        runs = any(
+            not list_missing_inputs(find_shipped(metric), profile) for metric in one.ranked if metric not in BASELINES
+        )
         return not runs, KINDS[purpose].index(one.kind), bool(references), references, -first.items
 
     nearest_first = sorted(sets, key=distance)
@@ -158,18 +160,20 @@ def near_evidence(rows: Sequence[EvidenceRow], profile: CaptionProfile, purpose:
     return tuple(one for one in nearest_first if one in of_recipe.values())[:SHOWN]
 
 
-def _metrics(near: Sequence[EvidenceSet], profile: CaptionProfile) -> tuple[list[MetricAdvice], list[MetricAdvice]]:
-    """The metrics of the evidence in its order: those that these captions allow, and those that need more."""
+def _list_metrics(
+    near: Sequence[EvidenceSet], profile: CaptionProfile
+) -> tuple[list[MetricAdvice], list[MetricAdvice]]:
+    """List the metrics of the evidence in its order: those that these captions allow, and those that need more."""
     written = dict.fromkeys(metric for one in near for metric in one.ranked)
     usable: list[MetricAdvice] = []
     others: list[MetricAdvice] = []
     for metric in written:
         found = {one.name: one.ranked[metric] for one in near if metric in one.ranked}
-        known = shipped(metric)
-        missing = () if metric in BASELINES else missing_inputs(known, profile)
+        known = find_shipped(metric)
+        missing = () if metric in BASELINES else list_missing_inputs(known, profile)
         advice = MetricAdvice(
             metric,
-            metric_label(metric),
+            get_metric_label(metric),
             {name: row.ranks for name, row in found.items()},
             {name: row.value for name, row in found.items()},
             () if known is None else known.needs,
@@ -179,9 +183,9 @@ def _metrics(near: Sequence[EvidenceSet], profile: CaptionProfile) -> tuple[list
     return usable, others
 
 
-def _with_effort(one: MetricAdvice, sets: Mapping[str, CaptionSet], budget: float | None) -> MetricAdvice:
-    """The metric with what it takes: calls of a chat model by a dry run, or seconds where it needs no model."""
-    metric: Metric | None = shipped(one.metric)
+def _add_effort(one: MetricAdvice, sets: Mapping[str, CaptionSet], budget: float | None) -> MetricAdvice:
+    """Return the metric with its cost: calls of a chat model by a dry run, or seconds if it needs no model."""
+    metric: Metric | None = find_shipped(one.metric)
     if metric is None:
         return one
     if "judge" in metric.needs:
@@ -213,8 +217,8 @@ def _with_calls(
     return replace(one, calls=plan.total.calls, tokens=tokens, cost=cost, over_budget=dear)
 
 
-def untested(near: Sequence[EvidenceSet], profile: CaptionProfile, purpose: Purpose) -> list[str]:
-    """What nobody has tested that matters here, in plain sentences."""
+def list_untested(near: Sequence[EvidenceSet], profile: CaptionProfile, purpose: Purpose) -> list[str]:
+    """List what nobody has tested and what matters here, in plain sentences."""
     length = f"{profile.characters:.0f} characters" if profile.words is None else f"{profile.words:.0f} words"
     if not near:
         return [f"no evidence for captions of {length} in {profile.language} about {profile.domain}"]
@@ -234,8 +238,8 @@ def untested(near: Sequence[EvidenceSet], profile: CaptionProfile, purpose: Purp
     return sentences
 
 
-def failed_edits(metrics: Sequence[str], rows: Sequence[StressRow], purpose: Purpose) -> list[str]:
-    """The stress edits that matter for the purpose and that a metric fails, a line for each metric."""
+def list_failed_edits(metrics: Sequence[str], rows: Sequence[StressRow], purpose: Purpose) -> list[str]:
+    """List the stress edits that matter for the purpose and that a metric fails, one line per metric."""
     lines = []
     for metric, dataset in dict.fromkeys((row.metric, row.dataset) for row in rows if row.metric in metrics):
         failed: dict[str, list[str]] = {}
@@ -244,20 +248,22 @@ def failed_edits(metrics: Sequence[str], rows: Sequence[StressRow], purpose: Pur
                 failed.setdefault(row.group, []).append(row.edit)
         if failed:
             text = "; ".join(f"{group}: {', '.join(edits)}" for group, edits in failed.items())
-            lines.append(f"{metric_label(metric)} fails on {dataset}: {text}")
+            lines.append(f"{get_metric_label(metric)} fails on {dataset}: {text}")
     return lines
 
 
-def _items_needed(
+def _estimate_items_needed(
     usable: Sequence[MetricAdvice], sets: Mapping[str, CaptionSet], purpose: Purpose, resampling: Resampling
 ) -> list[str]:
-    """How many items show a difference: between systems from the user's own values, between metrics by simulation."""
+    """Estimate how many items show a difference: between systems from the user's own values, between metrics by
+    simulation.
+    """
     if purpose in ("ratings", "pairs"):
-        return _ratings_needed(resampling.level)
+        return _estimate_ratings_needed(resampling.level)
     measured = [one for one in usable if one.seconds is not None and one.metric not in BASELINES]
     if not measured:
         return []
-    metric: Metric = shipped(measured[0].metric)
+    metric: Metric = find_shipped(measured[0].metric)
     values = {name: metric.measure(captions).items for name, captions in sets.items()}
     names = list(values)
     shared = [key for key in values[names[0]] if all(key in one for one in values.values())]
@@ -265,32 +271,38 @@ def _items_needed(
     numbers = numbers[:, ~np.isnan(numbers).any(axis=0)]
     if numbers.shape[1] < 3:
         return []
-    return _paired(metric.label, names, numbers, resampling) if len(names) > 1 else _alone(metric.label, numbers[0])
+    return (
+        _describe_paired(metric.label, names, numbers, resampling)
+        if len(names) > 1
+        else _describe_alone(metric.label, numbers[0])
+    )
 
 
-def _paired(metric: str, names: Sequence[str], numbers: Floats, resampling: Resampling) -> list[str]:
-    """Which difference between the first two systems these items show, and how many show a small one."""
+def _describe_paired(metric: str, names: Sequence[str], numbers: Floats, resampling: Resampling) -> list[str]:
+    """Describe which difference between the first two systems these items show, and how many items show a small one."""
     gaps = numbers[1] - numbers[0]
     spread, count = float(gaps.std(ddof=1)), len(gaps)
     if spread == 0:
         return [f"{metric}: {names[0]} and {names[1]} differ by {gaps[0]:.4f} on every item"]
-    least = detectable(spread / count**0.5, resampling.level)
+    least = find_detectable(spread / count**0.5, resampling.level)
     lines = [
         f"{metric}: with {count} items a difference of {least:.4f} is found four times in five; "
         f"{names[1]} − {names[0]} is {gaps.mean():+.4f}"
     ]
     if abs(gaps.mean()) < least and gaps.mean():
-        more = int(np.ceil((detectable(spread, resampling.level) / abs(gaps.mean())) ** 2))
+        more = int(np.ceil((find_detectable(spread, resampling.level) / abs(gaps.mean())) ** 2))
         lines.append(f"to show a difference of that size four times in five takes about {more:,} items")
     return lines
 
 
-def _alone(metric: str, numbers: Floats) -> list[str]:
-    """How many items show a small difference from another system, whose values are taken to correlate at 0.5."""
+def _describe_alone(metric: str, numbers: Floats) -> list[str]:
+    """Estimate how many items show a small difference from another system, whose values are assumed to correlate at
+    0.5.
+    """
     spread = float(numbers.std(ddof=1))  # √(2 − 2·0.5) = 1 times that of one system
     if spread == 0:
         return []
-    needed = int(np.ceil((detectable(1.0, 0.95) / SMALL_EFFECT) ** 2))
+    needed = int(np.ceil((find_detectable(1.0, 0.95) / SMALL_EFFECT) ** 2))
     return [
         f"{metric} has a standard deviation of {spread:.4f} over your items; to show a difference of {SMALL_EFFECT:g} "
         f"of it ({SMALL_EFFECT * spread:.4f}) between two systems four times in five takes about {needed} items, if "
@@ -299,8 +311,8 @@ def _alone(metric: str, numbers: Floats) -> list[str]:
 
 
 @lru_cache(maxsize=8)
-def _ratings_needed(level: float) -> list[str]:
-    """How many captions to rate before a difference between two metrics could be shown on your own data."""
+def _estimate_ratings_needed(level: float) -> list[str]:
+    """Estimate how many captions to rate before a difference between two metrics could be shown on your own data."""
     power = simulate_power(USUAL_DIFFERENCE, 500, resampling=Resampling(samples=100, level=level))
     return [
         f"to find a difference of {100 * USUAL_DIFFERENCE:g} of τ × 100 between two metrics on ratings of your own "

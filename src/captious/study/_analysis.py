@@ -15,19 +15,19 @@ from captious._core.types import Floats
 from captious._version import __version__
 from captious.metrics.registry import find_key
 from captious.options import Resampling
-from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, estimate, observed
-from captious.stats.correlation import pearson, soft_pairwise_accuracy, standing
+from captious.stats.bootstrap import NAN, Estimate, compute_observed, draw_bootstrap, estimate
+from captious.stats.correlation import pearson, rank_shares, soft_pairwise_accuracy
 from captious.stats.ranks import Ranks, rank_groups, rank_signature, shared_ranks
 from captious.stats.resampling import holm
-from captious.stats.tests import bootstrap_p, correlation_test, kendall_test, permutation_p
-from captious.study._columns import left_out_part
-from captious.study._contests import MetricContest, TestName, permuted, williams_test
-from captious.study._design import Design, Pairs, RatingRows, family_of
+from captious.stats.tests import compute_bootstrap_p, compute_permutation_p, correlation_test, kendall_test
+from captious.study._columns import sign_left_out
+from captious.study._contests import MetricContest, TestName, permute_differences, run_williams_test
+from captious.study._design import Design, Pairs, RatingRows, find_family
 from captious.study.ratings import Preferences, Ratings
 from captious.study.scores import MetricScores
 
+# Items shown where a metric and people disagree most.
 WORST = 20
-"""Items shown where a metric and people disagree most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +82,7 @@ class Analysis:
     @cached_property
     def headlines(self) -> Mapping[str, Estimate]:
         """The headline of every metric with its interval, as in `estimates`; no other statistic is computed for it."""
-        family, design = family_of(self.design, self.statistic), self.design
+        family, design = find_family(self.design, self.statistic), self.design
         statistics = {score.key: design.family(family, score.oriented) for score in self.scores}
         return {key: estimate(one, design.clusters, self.resampling)[self.statistic] for key, one in statistics.items()}
 
@@ -121,7 +121,7 @@ class Analysis:
     @cached_property
     def contests(self) -> tuple[MetricContest, ...]:
         """All pairs of metrics, the better first, Holm-adjusted together."""
-        raw = self._contests(list(combinations(self.order, 2)))
+        raw = self._test_pairs(list(combinations(self.order, 2)))
         adjusted = holm([contest.p for contest in raw])
         return tuple(replace(contest, p_holm=p) for contest, p in zip(raw, adjusted, strict=True))
 
@@ -137,11 +137,11 @@ class Analysis:
         return rank_groups(self.ranks)
 
     def compare(self, first: str, second: str) -> MetricContest:
-        """Two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
-        return self._contests([(self.key(first), self.key(second))])[0]
+        """Compare two metrics, by key, name or label; p-values are not adjusted, `contests` has the whole family."""
+        return self._test_pairs([(self.key(first), self.key(second))])[0]
 
     def key(self, name: str) -> str:
-        """The key of a metric that was named by key, label or name."""
+        """Find the key of a metric that was named by key, label or name."""
         return find_key(name, self.labels, "this study")
 
     @property
@@ -153,14 +153,16 @@ class Analysis:
             f"statistic:{self.statistic}",
             f"rows:{self.rows}",
         ]
-        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}", *left_out_part(self.ratings.dropped)]
+        parts += [f"items:{self.design.items}", f"images:{self.design.clusters}", *sign_left_out(self.ratings.dropped)]
         parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []
         draws = self.permutations if self.test == "permutation" else self.resampling.samples
         parts += [f"test:{self.test}({draws},seed={self.resampling.seed}),holm", rank_signature(self.resampling.level)]
         return "|".join([*parts, f"captious:{__version__}"])
 
-    def zero_tests(self, key: str) -> dict[str, float]:
-        """p-values of no association: tau by the normal approximation over rows, Pearson by t over items, as UMIC."""
+    def test_against_zero(self, key: str) -> dict[str, float]:
+        """Compute p-values of no association: tau by the normal approximation over rows, Pearson by t over items, as
+        UMIC.
+        """
         assert isinstance(self.design, RatingRows)
         values = next(score.oriented for score in self.scores if score.key == key)
         surplus = float(self._families[key]["kendall"].surplus(np.ones((self.design.clusters, 1)))[0])
@@ -171,7 +173,7 @@ class Analysis:
         }
 
     def disagreements(self, number: int = WORST) -> dict[str, list[dict[str, Any]]]:
-        """The items of each metric whose rank differs most between the metric and people.
+        """Find the items of each metric whose rank differs most between the metric and people.
 
         Standing: the share of items rated (scored) lower, ties half. For pairs: the largest standardized preference of
         the metric for the caption that people rejected.
@@ -181,7 +183,7 @@ class Analysis:
     def _disagreements(self, score: MetricScores, number: int) -> list[dict[str, Any]]:
         design = self.design
         if isinstance(design, RatingRows):
-            people, metric = standing(design.mean), standing(score.oriented)
+            people, metric = rank_shares(design.mean), rank_shares(score.oriented)
             gap = metric - people
             return [
                 {
@@ -206,21 +208,21 @@ class Analysis:
             for index in worst
         ]
 
-    def _contests(self, pairs: list[tuple[str, str]]) -> list[MetricContest]:
-        """Each pair of metrics, named by their keys; p-values are not adjusted."""
+    def _test_pairs(self, pairs: list[tuple[str, str]]) -> list[MetricContest]:
+        """Test each pair of metrics, named by their keys; p-values are not adjusted."""
         self.progress("permutations")
         values = {score.key: score.oriented for score in self.scores}
         sides = [(values[one], values[other]) for one, other in pairs]
-        permutations = permuted(self.design, sides, self.statistic, self.permutations, self.resampling.seed)
+        permutations = permute_differences(self.design, sides, self.statistic, self.permutations, self.resampling.seed)
         contests = []
         for (one, other), (difference, shuffled) in zip(pairs, permutations, strict=True):
-            p, greater = permutation_p(difference, shuffled)
+            p, greater = compute_permutation_p(difference, shuffled)
             interval, p_bootstrap = Estimate(difference), NAN
             if self.resampling.samples:
                 gaps = self._draws[one][self.statistic] - self._draws[other][self.statistic]
                 interval = Estimate.under(difference, gaps, self.resampling, self.design.clusters)
-                p_bootstrap = bootstrap_p(difference, gaps)
-            williams = williams_test(self.design, values[one], values[other])
+                p_bootstrap = compute_bootstrap_p(difference, gaps)
+            williams = run_williams_test(self.design, values[one], values[other])
             chosen = {"permutation": p, "bootstrap": p_bootstrap, "williams": williams.p if williams else p}
             tests = (p, greater, p_bootstrap, williams, chosen[self.test])
             contests.append(MetricContest(one, other, self.statistic, difference, interval.low, interval.high, *tests))
@@ -238,7 +240,7 @@ class Analysis:
             key: {
                 name: value
                 for statistic in families.values()
-                for name, value in observed(statistic, self.design.clusters).items()
+                for name, value in compute_observed(statistic, self.design.clusters).items()
             }
             for key, families in self._families.items()
         }
@@ -249,6 +251,6 @@ class Analysis:
         draws = {}
         for key, families in self._families.items():
             self.progress(f"{self.labels[key]}: intervals")
-            parts = bootstrap_draws(list(families.values()), self.design.clusters, self.resampling)
+            parts = draw_bootstrap(list(families.values()), self.design.clusters, self.resampling)
             draws[key] = {name: values for part in parts for name, values in part.items()}
         return draws

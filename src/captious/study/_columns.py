@@ -12,8 +12,8 @@ from captious.render.document import Value
 from captious.stats.agreement import ALPHA_DECIMALS, Alpha
 from captious.stats.bootstrap import Estimate
 
+# Raters in the printed table.
 RATERS = 50
-"""Raters in the printed table."""
 
 
 class StatisticFormat(NamedTuple):
@@ -53,26 +53,26 @@ STATISTICS = {
 }
 
 
-def label(statistic: str) -> str:
-    """What tables call a statistic; a category of pairs is called by its own name."""
+def get_label(statistic: str) -> str:
+    """Return the label of a statistic in tables; a category of pairs has its own name."""
     return STATISTICS[statistic].label if statistic in STATISTICS else statistic
 
 
-def scaled_label(statistic: str) -> str:
-    """The label with the factor of the printed values, such as τ-b × 100."""
-    return label(statistic) + (" × 100" if column(statistic).scale == 100 else "")
+def get_scaled_label(statistic: str) -> str:
+    """Return the label with the factor of the printed values, such as τ-b × 100."""
+    return get_label(statistic) + (" × 100" if make_column(statistic).scale == 100 else "")
 
 
 def estimates_series(name: str, x: Sequence[str], estimates: Iterable[Estimate], statistic: str) -> Series:
     """Estimates with their intervals for a chart, times 100 where tables print them so."""
-    scale = column(statistic).scale
+    scale = make_column(statistic).scale
     points = [(scale * one.value, scale * one.low, scale * one.high) for one in estimates]
     values, low, high = zip(*points, strict=True)
     return Series(name, x, values, low, high)
 
 
-def column(statistic: str, name: str = "", *, best: bool = False, **options: Any) -> Column:
-    """A column of one statistic; with ``best`` its best value is marked."""
+def make_column(statistic: str, name: str = "", *, best: bool = False, **options: Any) -> Column:
+    """Make a column of one statistic; with ``best`` its best value is marked."""
     shown = STATISTICS.get(statistic) or StatisticFormat(statistic, "")
     return Column(
         name or shown.label,
@@ -85,10 +85,10 @@ def column(statistic: str, name: str = "", *, best: bool = False, **options: Any
     )
 
 
-def meanings(statistics: Iterable[str]) -> str:
-    """The abbreviations of a table's columns explained in a line.
+def explain_columns(statistics: Iterable[str]) -> str:
+    """Explain the abbreviations of a table's columns in a line.
 
-    >>> meanings(["tau_b", "tau_c", "HC"])
+    >>> explain_columns(["tau_b", "tau_c", "HC"])
     "τ-b, τ-c: Kendall's tau over rows"
     """
     labels: dict[str, list[str]] = {}
@@ -97,7 +97,7 @@ def meanings(statistics: Iterable[str]) -> str:
     return "; ".join(f"{', '.join(names)}: {meaning}" for meaning, names in labels.items())
 
 
-def agreement_document(
+def build_agreement_document(
     name: str,
     resampling: Resampling,
     tables: Sequence[Table],
@@ -105,28 +105,30 @@ def agreement_document(
     warnings: Sequence[str] = (),
     left_out: Mapping[str, int] = MappingProxyType({}),
 ) -> Document:
-    """The document of an agreement: the tables of alpha, of the human ceiling and of all raters, and their data."""
+    """Build the document of an agreement: the tables of alpha, of the human ceiling and of all raters, and their data."""
     interval = resampling.signature("images")
     alpha, ceiling, raters = tables
-    signature = "|".join([f"agreement({data['alpha'].measurement}):{name}", *left_out_part(left_out), f"ci:{interval}"])
+    signature = "|".join([f"agreement({data['alpha'].measurement}):{name}", *sign_left_out(left_out), f"ci:{interval}"])
     sections = [alpha, ceiling, *raters.abridged(RATERS, "raters")]
     data = {**data, "ci": interval, "dropped": left_out}
-    return Document(alpha.title, "", sections, warnings, left_out_lines(left_out), (signature,), data, "agreement")
+    return Document(alpha.title, "", sections, warnings, list_left_out(left_out), (signature,), data, "agreement")
 
 
-def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
+def list_left_out(left_out: Mapping[str, int]) -> list[str]:
     """Return a line for each reason why rows, ratings or captions were left out, with their number."""
     return [f"left out: {number:,} ({reason})" for reason, number in left_out.items()]
 
 
-def left_out_part(left_out: Mapping[str, int]) -> list[str]:
+def sign_left_out(left_out: Mapping[str, int]) -> list[str]:
     """Return the part of a signature that says how many rows, ratings or captions were left out; none if all count."""
     number = sum(left_out.values())
     return [f"left_out:{number}"] if number else []
 
 
-def alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, resampling: Resampling) -> Table:
-    """One row: alpha with its interval and what it was computed from; ``counts`` are what answers and units are."""
+def build_alpha_table(name: str, alpha: Alpha, counts: tuple[str, str], note: str, resampling: Resampling) -> Table:
+    """Build the row of alpha with its interval and what it was computed from; ``counts`` names the answers and the
+    units.
+    """
     columns = [*map(Column, counts), Column("raters"), Column("single")]
     row: list[Value] = [
         f"Krippendorff's alpha ({alpha.measurement})",

@@ -10,7 +10,7 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.errors import InputError
-from captious.stats.bootstrap import NAN, WeightedStatistic, in_threads
+from captious.stats.bootstrap import NAN, WeightedStatistic, compute_in_threads
 from captious.stats.correlation import pearson
 from captious.stats.kendall import Kendall, SplitKendall
 from captious.stats.resampling import swap_masks
@@ -41,33 +41,32 @@ class MetricContest:
     """The p-value, adjusted over all pairs of metrics in the study."""
 
 
-def permuted(
+def permute_differences(
     design: Design, sides: Sequence[tuple[Floats, Floats]], name: str, permutations: int, seed: int
 ) -> list[tuple[float, Floats]]:
-    """PERM-BOTH (Deutsch et al. 2021): the observed difference of each two metrics, and those under permutation.
+    """Compute the observed difference of each two metrics, and those under permutation: PERM-BOTH (Deutsch et al.
+    2021).
 
     Both metrics are standardized; in a permutation every image swaps its values between them with probability one half
     and the statistic is computed again for both. All pairs of metrics share the permutations.
     """
     if not sides:
         return []
-    double, family, groups = design.doubled(), design.families[name], design.clusters
-    statistics = [
-        double.family(family, np.concatenate([standardized(one), standardized(other)])) for one, other in sides
-    ]
+    double, family, groups = design.repeat_rows(), design.families[name], design.clusters
+    statistics = [double.family(family, np.concatenate([standardize(one), standardize(other)])) for one, other in sides]
     unswapped = np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), groups, axis=0)
     observed = [(value := statistic(unswapped)[name])[0] - value[1] for statistic in statistics]
-    differences = [_difference(statistic, name) for statistic in statistics]
+    differences = [_make_difference(statistic, name) for statistic in statistics]
     draws: list[list[Floats]] = [[] for _ in sides]
     for masks in swap_masks(groups, permutations, seed):
         swap = masks.T.astype(np.float64)
-        for index, values in enumerate(in_threads(differences, np.concatenate([1 - swap, swap]))):
+        for index, values in enumerate(compute_in_threads(differences, np.concatenate([1 - swap, swap]))):
             draws[index].append(values[name])
     return [(float(value), np.concatenate(parts)) for value, parts in zip(observed, draws, strict=True)]
 
 
-def standardized(values: Floats) -> Floats:
-    """Mean 0 and standard deviation 1."""
+def standardize(values: Floats) -> Floats:
+    """Scale values to mean 0 and standard deviation 1."""
     spread = values.std()
     if spread == 0:
         raise InputError("a metric is constant on the data and cannot be standardized")
@@ -75,8 +74,8 @@ def standardized(values: Floats) -> Floats:
     return result
 
 
-def _difference(statistic: WeightedStatistic, name: str) -> WeightedStatistic:
-    """The statistic of what is drawn less that of what is not."""
+def _make_difference(statistic: WeightedStatistic, name: str) -> WeightedStatistic:
+    """Return the statistic of what is drawn minus that of what is not."""
     if isinstance(statistic, Kendall):
         halves = SplitKendall.of(statistic)
 
@@ -88,8 +87,8 @@ def _difference(statistic: WeightedStatistic, name: str) -> WeightedStatistic:
     return lambda weights: {name: statistic(weights)[name] - statistic(1 - weights)[name]}
 
 
-def williams_test(design: Design, one: Floats, other: Floats) -> Test | None:
-    """Williams' test of two metrics on mean ratings; None for pairs, few items or constant ratings."""
+def run_williams_test(design: Design, one: Floats, other: Floats) -> Test | None:
+    """Run Williams' test of two metrics on mean ratings; None for pairs, few items or constant ratings."""
     if not isinstance(design, RatingRows) or len(one) < 4 or np.ptp(design.mean) == 0:
         return None
     return williams(pearson(design.mean, one), pearson(design.mean, other), pearson(one, other), len(one))

@@ -16,16 +16,16 @@ from captious.io.join import set_language
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, get_choices, get_runtime, using
 from captious.render.tables import finite, to_arrow
-from captious.runs.filters import matching_rows
+from captious.runs.filters import match_rows
 from captious.study._contests import TestName
-from captious.study._design import Pairs, RatingRows, build_design, family_of
+from captious.study._design import Pairs, RatingRows, build_design, find_family
 from captious.study.ratings import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe, as_recipe
-from captious.study.scores import MetricScores, measure, read_scores, run_scores, scores_of, stored_reports
+from captious.study.scores import MetricScores, match_run_scores, measure, open_stored_reports, read_scores, scores_of
 from captious.study.study import Study
 
+# Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %.
 PER_PAIR = 50
-"""Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %."""
 
 
 def correlate(
@@ -89,22 +89,22 @@ def correlate(
     """
     _check_arguments(statistic, resampling, test, permutations, missing, progress)
     protocol = as_recipe(recipe) if recipe is not None else None
-    ratings = _in_language(as_ratings(ratings, protocol, references, images, missing), language)
+    ratings = _set_language(as_ratings(ratings, protocol, references, images, missing), language)
     recipe = protocol or Recipe(ratings.name, ())
-    scores = _scores(ratings, metrics, missing, progress, runtime)
+    scores = _load_scores(ratings, metrics, missing, progress, runtime)
     if where is not None:
-        ratings, scores = _filtered(ratings, scores, where)
+        ratings, scores = _filter_ratings(ratings, scores, where)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
     design, used = build_design(ratings, available, recipe)
     scores, constant = _drop_constant(scores, used, ratings.name)
     compared = tuple(replace(score, values=score.values[used]) for score in scores)
-    statistic = statistic or _headline(design, recipe)
-    family_of(design, statistic)
+    statistic = statistic or _choose_headline(design, recipe)
+    find_family(design, statistic)
     _check_test(test, resampling, design, ratings.name)
     pairs = len(scores) * (len(scores) - 1) // 2
     number = permutations if permutations is not None else max(SAMPLES, PER_PAIR * pairs)
-    warnings = _warnings(ratings, constant, test, number, pairs, 1 - resampling.level)
-    warnings += _remarks(ratings, design, compared, recipe)
+    warnings = _list_warnings(ratings, constant, test, number, pairs, 1 - resampling.level)
+    warnings += _list_remarks(ratings, design, compared, recipe)
     again = partial(correlate, statistic=statistic, resampling=resampling, test=test, permutations=permutations)
     return Study(
         ratings,
@@ -119,12 +119,12 @@ def correlate(
         tuple(recipe.protocol(statistic)) if recipe.layouts else (),
         tuple(warnings),
         progress or (lambda step: None),
-        _without_humans(ratings, scores, recipe, again),
+        _drop_humans(ratings, scores, recipe, again),
         where=where or "",
     )
 
 
-def _in_language(ratings: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
+def _set_language(ratings: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
     """Return the ratings with the language of their captions, where one is named."""
     if language is None or ratings.captions is None:
         return ratings
@@ -135,17 +135,19 @@ def _in_language(ratings: Ratings | Preferences, language: str | None) -> Rating
     return changed
 
 
-def _headline(design: RatingRows | Pairs, recipe: Recipe) -> str:
-    """The statistic that a study is read by, unless another is asked for."""
+def _choose_headline(design: RatingRows | Pairs, recipe: Recipe) -> str:
+    """Choose the statistic that a study is read by, unless another is requested."""
     if isinstance(design, Pairs):
         return "pooled" if "pooled" in design.families else "mean"
     return recipe.statistic
 
 
-def _warnings(
+def _list_warnings(
     ratings: Ratings | Preferences, constant: Sequence[str], test: TestName, permutations: int, pairs: int, alpha: float
 ) -> list[str]:
-    """Warnings of the ratings, of metrics that were left out, and too few permutations for this number of pairs."""
+    """List the warnings of the ratings, the metrics that were left out, and too few permutations for this number of
+    pairs.
+    """
     warnings = list(ratings.warnings)
     if constant:
         warnings.append(f"left out, the same for every caption: {', '.join(constant)}")
@@ -156,11 +158,11 @@ def _warnings(
     return warnings
 
 
-def _filtered(
+def _filter_ratings(
     ratings: Ratings | Preferences, scores: Sequence[MetricScores], where: str
 ) -> tuple[Ratings | Preferences, list[MetricScores]]:
-    """The captions or pairs for which a filter holds; how many it leaves out is noted with the other reasons."""
-    passes = matching_rows(_table(ratings, scores), where, {score.key: score.label for score in scores})
+    """Select the captions or pairs that pass a filter; the number left out is noted with the other reasons."""
+    passes = match_rows(_build_table(ratings, scores), where, {score.key: score.label for score in scores})
     number = int((~passes).sum())
     if isinstance(ratings, Preferences):
         both = passes.reshape(-1, 2).all(axis=1)
@@ -173,8 +175,8 @@ def _filtered(
     return replace(taken, dropped={**ratings.dropped, **reason}), kept
 
 
-def _table(ratings: Ratings | Preferences, scores: Sequence[MetricScores]) -> Any:
-    """The rated captions as a filter sees them."""
+def _build_table(ratings: Ratings | Preferences, scores: Sequence[MetricScores]) -> Any:
+    """Build the table of rated captions that a filter sees."""
     columns: dict[str, Any] = {"id": ratings.ids, **{score.key: finite(score.values) for score in scores}}
     if isinstance(ratings, Ratings):
         columns |= {"rating": finite(ratings.mean), "raters": (~np.isnan(ratings.values)).sum(axis=1)}
@@ -193,7 +195,7 @@ def _table(ratings: Ratings | Preferences, scores: Sequence[MetricScores]) -> An
 
 
 def _drop_constant(scores: Sequence[MetricScores], used: Ints, name: str) -> tuple[list[MetricScores], list[str]]:
-    """The metrics that vary over the items used, and the labels of those left out because they do not.
+    """Return the metrics that vary over the items used, and the labels of those left out because they do not.
 
     A constant metric that the user named is refused; one that came along with others is left out.
     """
@@ -218,10 +220,10 @@ def _check_test(test: TestName, resampling: Resampling, design: RatingRows | Pai
         raise InputError(f"Williams' test needs at least 4 rated items, {name} has {design.items}")
 
 
-def _without_humans(
+def _drop_humans(
     ratings: Ratings | Preferences, scores: Sequence[MetricScores], recipe: Recipe, again: Callable[..., Study]
 ) -> Study | None:
-    """The same study without the captions that people wrote; None if the recipe names no such system."""
+    """Run the same study without the captions that people wrote; None if the recipe names no such system."""
     if recipe.humans is None or not isinstance(ratings, Ratings) or recipe.humans not in (ratings.systems or ()):
         return None
     others = np.array([system != recipe.humans for system in ratings.systems or ()])
@@ -232,10 +234,10 @@ def _without_humans(
     )
 
 
-def _remarks(
+def _list_remarks(
     ratings: Ratings | Preferences, design: RatingRows | Pairs, scores: Sequence[MetricScores], recipe: Recipe
 ) -> list[str]:
-    """What a reader should know about the ratings and the metrics."""
+    """List what a reader should know about the ratings and the metrics."""
     warnings = []
     if isinstance(design, RatingRows) and recipe.expected and len(design.human) != recipe.expected:
         warnings.append(f"{len(design.human):,} rows, the full {recipe.name} has {recipe.expected:,}")
@@ -269,16 +271,16 @@ def _check_arguments(
         raise InputError(f"progress={progress!r}, expected a function that takes the name of a step")
 
 
-def _scores(
+def _load_scores(
     ratings: Ratings | Preferences,
     metrics: Any,
     missing: Missing,
     progress: Callable[[str], None] | None,
     runtime: Runtime | None,
 ) -> list[MetricScores]:
-    """Metrics on the rated items, in whatever form they are given."""
-    if (reports := stored_reports(metrics)) is not None:
-        return run_scores(reports, ratings, missing)
+    """Compute or read the metrics on the rated items, in whatever form they are given."""
+    if (reports := open_stored_reports(metrics)) is not None:
+        return match_run_scores(reports, ratings, missing)
     listed = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
     if listed and all(isinstance(score, MetricScores) for score in listed):
         for score in listed:

@@ -56,7 +56,7 @@ class RatingRows:
         return named
 
     def family(self, name: str, values: Floats) -> WeightedStatistic:
-        """Tau, rank and product-moment correlation, within images, or between systems."""
+        """Make the statistics of a family: tau, rank or product-moment correlation, within images, or between systems."""
         if name == "kendall":
             return Kendall.of(values, self.human, self.item, self.cluster)
         if name == "spearman":
@@ -69,7 +69,7 @@ class RatingRows:
         return SystemMeans(values, self.mean, self.cluster, self.clusters, self.system)
 
     def subset(self, items: Ints) -> RatingRows:
-        """The design of only some captions; images without one of them are not drawn."""
+        """Select some captions; images without one of them are not drawn."""
         index = np.full(self.items, -1)
         index[items] = np.arange(len(items))
         rows = np.flatnonzero(index[self.item] >= 0)
@@ -84,8 +84,8 @@ class RatingRows:
             system=None if self.system is None else self.system[items],
         )
 
-    def doubled(self) -> RatingRows:
-        """Twice the rows: the second half has images of its own."""
+    def repeat_rows(self) -> RatingRows:
+        """Repeat the rows; the second half has images of its own."""
         return replace(
             self,
             human=np.tile(self.human, 2),
@@ -149,7 +149,7 @@ class Pairs:
         return dict.fromkeys((*means, *self.names), "accuracy")
 
     def family(self, name: str, values: Floats) -> WeightedStatistic:
-        """The accuracies as a function of weights."""
+        """Make the accuracies as a function of weights."""
         gap = values[self.first] - values[self.second]
         decided = np.ones(len(gap)) if self.tied is None else (~self.tied).astype(np.float64)
         half = decided * ((gap > 0) + 0.5 * (gap == 0))
@@ -193,7 +193,7 @@ class Pairs:
         return verdicts
 
     def _right(self, gap: Floats) -> Floats:
-        """How right the metric is on each pair."""
+        """Compute how right the metric is on each pair."""
         verdicts = self.verdicts(gap)
         if self.tied is None:
             return verdicts if self.rules.ties == "half" else (verdicts == 1).astype(np.float64)
@@ -202,8 +202,8 @@ class Pairs:
         right: Floats = (verdicts == np.where(self.tied, 0.5, 1.0)).astype(np.float64)
         return right
 
-    def doubled(self) -> Pairs:
-        """Twice the pairs: the second half has images of its own."""
+    def repeat_rows(self) -> Pairs:
+        """Repeat the pairs; the second half has images of its own."""
         return replace(
             self,
             first=np.concatenate([self.first, self.first + self.items]),
@@ -216,15 +216,15 @@ class Pairs:
         )
 
 
+# What people said, in the form that statistics need.
+#
+# Both have the number of captions (``items``) and of images (``clusters``), every statistic with the family that computes
+# it (``families``), one family for one metric (``family``), and the same answers twice, the second time for other images
+# (``doubled``): two metrics on one design.
 Design: TypeAlias = RatingRows | Pairs
-"""What people said, in the form that statistics need.
-
-Both have the number of captions (``items``) and of images (``clusters``), every statistic with the family that computes
-it (``families``), one family for one metric (``family``), and the same answers twice, the second time for other images
-(``doubled``): two metrics on one design.
-"""
 
 
+# What a statistic needs and some ratings do not have.
 NEEDS = {
     **dict.fromkeys(
         ("system_tau", "system_pearson"), "it needs captions of two systems or more: name their column with system=..."
@@ -235,11 +235,10 @@ NEEDS = {
     ),
     **dict.fromkeys(("mean", "strict", "pooled"), "it needs pairs of captions with a preferred one"),
 }
-"""What a statistic needs and some ratings do not have."""
 
 
-def family_of(design: Design, statistic: str) -> str:
-    """The family that computes a statistic; an unknown one is an error."""
+def find_family(design: Design, statistic: str) -> str:
+    """Find the family that computes a statistic; an unknown one is an error."""
     if statistic not in design.families:
         names = list(design.families)
         reason = "" if isinstance(design, Pairs) else NEEDS.get(statistic, "")
@@ -249,13 +248,13 @@ def family_of(design: Design, statistic: str) -> str:
 
 
 def build_design(ratings: Ratings | Preferences, available: Bools, recipe: Recipe) -> tuple[Design, Ints]:
-    """The design over the items for which every metric has a value, and the indices of these items."""
+    """Build the design over the items for which every metric has a value; return it with the indices of these items."""
     if isinstance(ratings, Preferences):
-        return _pairs_design(ratings, available, recipe)
-    return _rows_design(ratings, available, recipe)
+        return _build_pairs_design(ratings, available, recipe)
+    return _build_rows_design(ratings, available, recipe)
 
 
-def _rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[RatingRows, Ints]:
+def _build_rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[RatingRows, Ints]:
     used = np.flatnonzero(available & ~np.isnan(ratings.mean))
     if len(used) < 3:
         raise InputError(
@@ -280,7 +279,7 @@ def _rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tuple[Ra
     return design, used
 
 
-def _pairs_design(pairs: Preferences, available: Bools, recipe: Recipe) -> tuple[Pairs, Ints]:
+def _build_pairs_design(pairs: Preferences, available: Bools, recipe: Recipe) -> tuple[Pairs, Ints]:
     both = available.reshape(-1, 2).all(axis=1)
     if both.sum() < 3:
         raise InputError(f"{pairs.name}: {both.sum()} pairs have values of every metric, expected at least 3")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from captious._core.languages import LANGUAGES, MANY, UNSPACED, Scripts
 from captious.captions import CaptionSet
 
+# Words of short, middle and long captions. 20 words are a COCO caption twice over; SPECS calls 60 and more long.
 BANDS = ((1, 20), (21, 60), (61, 10**9))
-"""Words of short, middle and long captions. 20 words are a COCO caption twice over; SPECS calls 60 and more long."""
+# Languages that are known by their script.
 WRITTEN = {
     "kana": "Japanese",
     "Hangul": "Korean",
@@ -20,10 +21,9 @@ WRITTEN = {
     "Greek": "Greek",
     "Hebrew": "Hebrew",
 }
-"""Languages that are known by their script."""
 ENGLISH = frozenset(["the", "of", "and", "with", "is", "are", "on", "at", "to"])
+# The share of these words from which on a text in Latin script is taken for English; French captions have none.
 ENGLISH_SHARE = 0.06
-"""The share of these words from which on a text in Latin script is taken for English; French captions have none."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CaptionProfile:
     @property
     def band(self) -> tuple[int, int] | None:
         """The lengths that evidence for these captions may have."""
-        return None if self.words is None else band_of(self.words)
+        return None if self.words is None else get_band(self.words)
 
     @property
     def sentence(self) -> str:
@@ -61,22 +61,22 @@ class CaptionProfile:
         )
 
 
-def band_of(words: float) -> tuple[int, int]:
-    """The band of a length.
+def get_band(words: float) -> tuple[int, int]:
+    """Return the band of a length.
 
-    >>> band_of(11), band_of(180)
+    >>> get_band(11), get_band(180)
     ((1, 20), (61, 1000000000))
     """
     return next((low, high) for low, high in BANDS if words <= high)
 
 
-def profile_of(sets: Mapping[str, CaptionSet], domain: str) -> CaptionProfile:
-    """What the captions of one or several systems are like; their language is guessed where none was named."""
+def describe_captions(sets: Mapping[str, CaptionSet], domain: str) -> CaptionProfile:
+    """Describe the captions of one or several systems; their language is guessed if none was named."""
     common = set.intersection(*({*captions.ids} for captions in sets.values()))
     items = [item for captions in sets.values() for item in captions if item.id in common]
     texts = [text for item in items for text in item.candidates]
     code = next(iter(sets.values())).language
-    spoken = LANGUAGES[code].name if code else language_of(texts)
+    spoken = LANGUAGES[code].name if code else guess_language(texts)
     spaced = Scripts.of(texts).share(UNSPACED) <= MANY
     return CaptionProfile(
         systems=tuple(sets),
@@ -90,12 +90,13 @@ def profile_of(sets: Mapping[str, CaptionSet], domain: str) -> CaptionProfile:
     )
 
 
-def language_of(texts: Sequence[str]) -> str:
-    """The language of captions by their script; in Latin script only English is recognized, by its function words.
+def guess_language(texts: Sequence[str]) -> str:
+    """Guess the language of captions by their script; in Latin script only English is recognized, by its function
+    words.
 
-    >>> language_of(["A dog runs on the grass.", "Two men sit at a table."])
+    >>> guess_language(["A dog runs on the grass.", "Two men sit at a table."])
     'English'
-    >>> language_of(["犬が草の上を走っている。"]), language_of(["Ein Hund rennt über die Wiese."])
+    >>> guess_language(["犬が草の上を走っている。"]), guess_language(["Ein Hund rennt über die Wiese."])
     ('Japanese', 'a language in Latin script')
     """
     scripts = Scripts.of(texts)

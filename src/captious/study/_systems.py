@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._core.types import Floats, Ints
-from captious._tournament import Elo, Tournament, online_estimates
+from captious._tournament import Elo, Tournament, estimate_online_elo
 from captious._version import __version__
 from captious.errors import InputError, format_suggestion
 from captious.options import PERMUTATIONS, Missing, Reading, Resampling, get_choices
-from captious.stats.bootstrap import NAN, Estimate, crossed_draws, too_narrow
-from captious.stats.pairwise import PRIOR, elo_of, pairwise_values, rate_of, win_rows
+from captious.stats.bootstrap import NAN, Estimate, draw_crossed, warn_few_units
+from captious.stats.pairwise import PRIOR, compute_pairwise_values, count_wins, name_elo, name_rate
 from captious.stats.ranks import rank_signature, shared_ranks
-from captious.stats.resampling import Statistic, cluster_sums, holm, id_order, paired_randomization, swap_masks
-from captious.stats.tests import bootstrap_p, detectable, power_of
-from captious.study._columns import left_out_part
+from captious.stats.resampling import Statistic, holm, paired_randomization, sort_ids, sum_clusters, swap_masks
+from captious.stats.tests import compute_bootstrap_p, compute_power, find_detectable
+from captious.study._columns import sign_left_out
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
 from captious.study.ranking import RANK, Over, QuestionRanking, SystemContest, SystemMean, SystemPower, SystemRanking
-from captious.study.ratings import Preferences, Ratings, as_ratings, unused_answers
-from captious.study.recipes import recipe_beside
+from captious.study.ratings import Preferences, Ratings, as_ratings, count_unused_answers
+from captious.study.recipes import find_recipe_for
 
+# Raters from which on they are drawn too: of two, nothing can be said about others.
 ENOUGH = 3
-"""Raters from which on they are drawn too: of two, nothing can be said about others."""
 
 
 def systems(
@@ -41,7 +41,7 @@ def systems(
     elo: Elo = "bradley-terry",
     missing: Missing = "error",
 ) -> SystemRanking:
-    """Which system people prefer, from ratings, rankings or pairs whose systems are known.
+    """Compute which system people prefer, from ratings, rankings or pairs whose systems are known.
 
     Ratings and rankings give the mean of each system, and the difference of every two; pairs and rankings give win
     rates, and Bradley–Terry strengths in Elo points, a tie being half a win. A p-value is that of the two systems
@@ -75,25 +75,25 @@ def systems(
     if difference is not None and not 0 < difference < np.inf:
         raise InputError(f"difference={difference!r}, expected a number above 0")
     if isinstance(ratings, (str, Path)):
-        ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading(missing=missing))
+        ratings, _ = load_ratings(StudyInput(find_recipe_for(str(ratings))), Reading(missing=missing))
     judged = as_ratings(ratings, missing=missing)
     answers = _Answers.of(judged)
-    draw = _drawn(answers, over, resampling)
+    draw = _choose_draws(answers, over, resampling)
     rule = _ResamplingRule(draw, resampling, permutations)
     standings, tournament = [], None
     if isinstance(judged, Ratings):
-        for question, values in _questions(judged).items():
+        for question, values in _list_questions(judged).items():
             if not np.isnan(values).all():
-                standings.append(_standing(question, judged, values, answers, rule))
-    comparisons = _comparisons(judged, answers)
+                standings.append(_rank_systems(question, judged, values, answers, rule))
+    comparisons = _collect_comparisons(judged, answers)
     if comparisons is not None:
-        tournament = _tournament(comparisons, answers, rule, elo)
-    facts, left_out = _facts(judged, answers), unused_answers(judged)
+        tournament = _compute_tournament(comparisons, answers, rule, elo)
+    facts, left_out = _count_facts(judged, answers), count_unused_answers(judged)
     parts = [
         f"systems:{judged.name}",
         *([f"questions:{','.join(one.question for one in standings)}"] if standings else []),
         *(f"{key}:{number}" for key, number in facts.items()),
-        *left_out_part(left_out),
+        *sign_left_out(left_out),
         *([f"ties:half|{'elo:online' if elo == 'online' else f'bradley-terry:prior={PRIOR:g}'}"] if tournament else []),
         f"ci:{rule.intervals.signature(draw)}",
         f"test:{rule.signature},holm",
@@ -105,15 +105,15 @@ def systems(
         judged.name,
         tuple(standings),
         tournament,
-        _power(standings, tournament, difference, resampling),
+        _compute_power(standings, tournament, difference, resampling),
         draw,
         "|".join(parts),
         line + f"; {len(answers.systems)} systems",
         rule.test,
         rule.intervals,
         (
-            *_warnings(judged, answers, over),
-            *(too_narrow(len(answers.images), resampling, "images") if draw == "images" else ()),
+            *_list_warnings(judged, answers, over),
+            *(warn_few_units(len(answers.images), resampling, "images") if draw == "images" else ()),
         ),
         left_out=left_out,
     )
@@ -148,15 +148,15 @@ class _Answers(NamedTuple):
             )
             found = f"one system only ({systems[0][:40]})" if systems else "no systems"
             raise InputError(f"{judged.name}: {found}, expected a column with the {column}; name it with system=...")
-        images, image = _ordered(ratings.groups)
+        images, image = _sort_names(ratings.groups)
         names = ratings.raters or tuple(str(number + 1) for number in range(ratings.values.shape[1]))
-        raters, rater = _ordered(names)
+        raters, rater = _sort_names(names)
         numbered = names == tuple(str(number + 1) for number in range(len(names)))
         named = not numbered and not all(name.startswith("rating ") for name in names)
         return cls(tuple(systems), images, image, raters, rater, named)
 
     def systems_of(self, ratings: Ratings) -> Ints:
-        """The number of the system of each item."""
+        """Return the number of the system of each item."""
         index = {name: place for place, name in enumerate(self.systems)}
         return np.array([index[name] for name in ratings.systems or ()], dtype=np.int64)
 
@@ -193,12 +193,12 @@ class _ResamplingRule(NamedTuple):
         rows: Floats,
         limits: Callable[[str], tuple[float, float]],
     ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
-        """Every value with its interval, which ends at the limits of the value, and its draws."""
+        """Estimate every value with its interval, which ends at the limits of the value, and return its draws."""
         values = {name: float(one[0]) for name, one in aggregate(rows.sum(axis=0, keepdims=True)).items()}
         if not self.resampling.samples:
             return {name: Estimate(value) for name, value in values.items()}, {}
         ways = [cells.image] if self.over == "images" else [cells.image, cells.rater]
-        draws = crossed_draws(aggregate, rows, ways, self.resampling)
+        draws = draw_crossed(aggregate, rows, ways, self.resampling)
         images = int(cells.image.max()) + 1
         estimates = {
             # Draws of both ways are as wide as Student's t already.
@@ -207,17 +207,20 @@ class _ResamplingRule(NamedTuple):
             else Estimate.of(value, draws[name], self.resampling.level)
             for name, value in values.items()
         }
-        return {name: _within(one, *limits(name)) for name, one in estimates.items()}, draws
+        return {name: _clip_interval(one, *limits(name)) for name, one in estimates.items()}, draws
 
     def p_values(
         self, sides: Sequence[tuple[Floats, Floats]], cells: _Cells, gaps: Sequence[tuple[float, Floats]]
     ) -> list[float]:
-        """The p-value of each two: of sums and counts by cell swapped within images, or of a gap and its draws."""
+        """Compute the p-value of each two: of sums and counts by cell swapped within images, or of a gap and its draws."""
         if self.over == "images+raters":
-            return [NAN if np.isnan(gap) else bootstrap_p(gap, draws) for gap, draws in gaps]
+            return [NAN if np.isnan(gap) else compute_bootstrap_p(gap, draws) for gap, draws in gaps]
         images = int(cells.image.max()) + 1
         pairs = [
-            (_ratio(cluster_sums(second, cells.image, images)), _ratio(cluster_sums(first, cells.image, images)))
+            (
+                _divide_sums(sum_clusters(second, cells.image, images)),
+                _divide_sums(sum_clusters(first, cells.image, images)),
+            )
             for first, second in sides
         ]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -241,33 +244,33 @@ class _Cells(NamedTuple):
         return cls(cell.ravel().astype(np.int64), images, raters)
 
     def sums(self, values: Floats) -> Floats:
-        """Rows of values, one per answer, summed by cell."""
-        return cluster_sums(values, self.cell, len(self.image))
+        """Sum rows of values, one per answer, by cell."""
+        return sum_clusters(values, self.cell, len(self.image))
 
 
-def _ordered(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Different names in an order that does not depend on that of the file, and the place of each name."""
+def _sort_names(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+    """Sort the distinct names so that the order of the file does not matter; return them with the index of each name."""
     distinct = list(dict.fromkeys(names))
-    ordered = [distinct[index] for index in id_order(distinct)]
+    ordered = [distinct[index] for index in sort_ids(distinct)]
     places = {name: place for place, name in enumerate(ordered)}
     return tuple(ordered), np.array([places[name] for name in names], dtype=np.int64)
 
 
-def _within(estimate: Estimate, lowest: float, highest: float) -> Estimate:
-    """The estimate with an interval that ends where the value must."""
+def _clip_interval(estimate: Estimate, lowest: float, highest: float) -> Estimate:
+    """Clip the interval of an estimate to the limits of the value."""
     return replace(estimate, low=max(estimate.low, lowest), high=min(estimate.high, highest))
 
 
-def _ratio(rows: Floats) -> Statistic:
-    """Sums over counts, as the paired test takes it."""
+def _divide_sums(rows: Floats) -> Statistic:
+    """Divide sums by counts, as the paired test takes it."""
     total = rows.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = float(total[0] / total[1]) if total[1] else NAN
     return Statistic(rows, lambda sums: sums[:, 0] / sums[:, 1], total, value)
 
 
-def _drawn(answers: _Answers, over: Over | None, resampling: Resampling) -> Over:
-    """What the bootstrap draws, where it is not said."""
+def _choose_draws(answers: _Answers, over: Over | None, resampling: Resampling) -> Over:
+    """Choose what the bootstrap draws, unless it is given."""
     if over == "images+raters":
         if len(answers.raters) < 2:
             raise InputError("over='images+raters': one rater only, expected at least two")
@@ -277,17 +280,17 @@ def _drawn(answers: _Answers, over: Over | None, resampling: Resampling) -> Over
     return over or ("images+raters" if enough else "images")
 
 
-def _questions(ratings: Ratings) -> dict[str, Floats]:
-    """The rating and the aspects; an aspect that is the rating itself gives it its name."""
+def _list_questions(ratings: Ratings) -> dict[str, Floats]:
+    """List the rating and the aspects; an aspect that is the rating itself gives it its name."""
     same = [name for name, values in ratings.aspects.items() if np.array_equal(values, ratings.values, equal_nan=True)]
     aspects = {name: values for name, values in ratings.aspects.items() if name not in same}
     return {same[0] if same else ratings.question: ratings.values, **aspects}
 
 
-def _standing(
+def _rank_systems(
     question: str, ratings: Ratings, values: Floats, answers: _Answers, rule: _ResamplingRule
 ) -> QuestionRanking:
-    """The mean of every system by one question, and every two of them."""
+    """Compute the mean of every system by one question, and test every two of them."""
     item, column = np.nonzero(~np.isnan(values))
     rating, system = values[item, column], answers.systems_of(ratings)[item]
     cells = _Cells.of(answers.image[item], answers.rater[column])
@@ -345,8 +348,8 @@ class _Comparisons(NamedTuple):
     rater: Ints
 
 
-def _comparisons(judged: Ratings | Preferences, answers: _Answers) -> _Comparisons | None:
-    """The comparisons in pairs and rankings; None for other ratings."""
+def _collect_comparisons(judged: Ratings | Preferences, answers: _Answers) -> _Comparisons | None:
+    """Collect the comparisons in pairs and rankings; None for other ratings."""
     if isinstance(judged, Preferences):
         assert judged.answers is not None and judged.systems is not None
         index = {name: place for place, name in enumerate(answers.systems)}
@@ -354,11 +357,11 @@ def _comparisons(judged: Ratings | Preferences, answers: _Answers) -> _Compariso
         item, column = np.nonzero(~np.isnan(judged.answers.values))
         score = 1 - judged.answers.values[item, column]
         return _Comparisons(both[item, 0], both[item, 1], score, answers.image[item], answers.rater[column])
-    return _ranked_pairs(judged, answers) if judged.question == RANK else None
+    return _list_ranked_pairs(judged, answers) if judged.question == RANK else None
 
 
-def _ranked_pairs(ratings: Ratings, answers: _Answers) -> _Comparisons:
-    """Every two captions that one rater ranked on one page; the one of the higher rank won."""
+def _list_ranked_pairs(ratings: Ratings, answers: _Answers) -> _Comparisons:
+    """List every two captions that one rater ranked on one page; the one of the higher rank won."""
     system, values = answers.systems_of(ratings), ratings.values
     captions: dict[int, list[int]] = {}
     for item, image in enumerate(answers.image.tolist()):
@@ -373,18 +376,18 @@ def _ranked_pairs(ratings: Ratings, answers: _Answers) -> _Comparisons:
     return _Comparisons(system[first], system[second], score, answers.image[first], answers.rater[column])
 
 
-def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule, elo: Elo) -> Tournament:
-    """Win rates and strengths with intervals, and a test of every two systems; the strongest first."""
+def _compute_tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule, elo: Elo) -> Tournament:
+    """Compute win rates and strengths with intervals, and test every two systems; the strongest first."""
     number = len(answers.systems)
     cells = _Cells.of(played.image, played.rater)
-    rows = win_rows(played.first, played.second, played.score, cells.cell, len(cells.image), number)
-    points = pairwise_values(rows.sum(axis=0, keepdims=True), answers.systems)
-    order = sorted(range(number), key=lambda index: -np.nan_to_num(points[elo_of(answers.systems[index])][0]))
+    rows = count_wins(played.first, played.second, played.score, cells.cell, len(cells.image), number)
+    points = compute_pairwise_values(rows.sum(axis=0, keepdims=True), answers.systems)
+    order = sorted(range(number), key=lambda index: -np.nan_to_num(points[name_elo(answers.systems[index])][0]))
     names = [answers.systems[index] for index in order]
     rows = rows.reshape(-1, number, number)[:, order][:, :, order].reshape(-1, number**2)
-    points_of = {elo_of(name) for name in names}
+    points_of = {name_elo(name) for name in names}
     estimates, draws = rule.estimates(
-        lambda sums: pairwise_values(sums, names),
+        lambda sums: compute_pairwise_values(sums, names),
         cells,
         rows,
         lambda name: (-np.inf, np.inf) if name in points_of else (0.0, 1.0),
@@ -392,7 +395,7 @@ def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule, 
     by_pair = rows.reshape(-1, number, number)
     games = by_pair + np.swapaxes(by_pair, 1, 2)
     pairs = [(one, other) for one, other in combinations(range(number), 2) if games[:, one, other].any()]
-    rates = [rate_of(names[one], names[other]) for one, other in pairs]
+    rates = [name_rate(names[one], names[other]) for one, other in pairs]
     sides = [
         (
             np.stack([by_pair[:, one, other], games[:, one, other]], axis=1),
@@ -412,33 +415,33 @@ def _tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule, 
     np.add.at(ties, (first, second), played.score == 0.5)
     np.add.at(ties, (second, first), played.score == 0.5)
     if elo == "online":
-        estimates |= online_estimates(first, second, played.score, names, rule.resampling)
+        estimates |= estimate_online_elo(first, second, played.score, names, rule.resampling)
     return Tournament(tuple(names), wins, ties, estimates, p_values, rule.test, rule.resampling, elo)
 
 
-def _power(
+def _compute_power(
     standings: Sequence[QuestionRanking],
     tournament: Tournament | None,
     difference: float | None,
     resampling: Resampling,
 ) -> SystemPower | None:
-    """What could have been found by the first question, or by pairs; None without intervals."""
+    """Compute what could have been found by the first question, or by pairs; None without intervals."""
     if standings:
         errors = [one.difference.error for one in standings[0].contests]
     else:
         pairs = tournament.tests if tournament else []
-        errors = [tournament.estimates[rate_of(one["first"], one["second"])].error for one in pairs if tournament]
+        errors = [tournament.estimates[name_rate(one["first"], one["second"])].error for one in pairs if tournament]
     known = [error for error in errors if error > 0]
     if not known:
         return None
     error, level = max(known), resampling.level
     strict = 1 - (1 - level) / len(known)
-    chance = None if difference is None else power_of(difference, error, level)
-    return SystemPower(error, detectable(error, level), detectable(error, strict), difference, chance)
+    chance = None if difference is None else compute_power(difference, error, level)
+    return SystemPower(error, find_detectable(error, level), find_detectable(error, strict), difference, chance)
 
 
-def _facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
-    """How many answers, captions or pairs, images and raters there are."""
+def _count_facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
+    """Count answers, captions or pairs, images and raters."""
     ratings = judged if isinstance(judged, Ratings) else judged.answers
     assert ratings is not None
     number = int((~np.isnan(ratings.values)).sum())
@@ -450,8 +453,8 @@ def _facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
     return {**what, "images": len(answers.images), **({"raters": len(answers.raters)} if answers.named else {})}
 
 
-def _warnings(judged: Ratings | Preferences, answers: _Answers, over: Over | None) -> list[str]:
-    """Too few raters to generalize to others, and systems that captioned different images."""
+def _list_warnings(judged: Ratings | Preferences, answers: _Answers, over: Over | None) -> list[str]:
+    """Warn about too few raters to generalize to others, and about systems that captioned different images."""
     warnings = list(judged.warnings)
     if isinstance(judged, Ratings):
         unanswered = [name for name, values in judged.aspects.items() if np.isnan(values).all()]

@@ -12,19 +12,19 @@ from captious.options import LEVEL
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
 from captious.stats.ranks import Ranks, format_ranks, rank_note
-from captious.study._columns import label
+from captious.study._columns import get_label
 from captious.study._profile import CaptionProfile
-from captious.study.evidence import BASELINES, UNPUBLISHED, EvidenceRow, Kind, headline, shipped
+from captious.study.evidence import BASELINES, UNPUBLISHED, EvidenceRow, Kind, find_headline, find_shipped
 
 Purpose: TypeAlias = Literal["ratings", "pairs", "systems", "checkpoints"]
 Domain: TypeAlias = Literal["photographs", "video", "audio", "generated images", "drawn scenes"]
+# The kinds of evidence for each purpose, the one that answers the question first.
 KINDS: Mapping[str, tuple[Kind, ...]] = {
     "ratings": ("ratings", "pairs", "systems"),
     "pairs": ("pairs", "ratings", "systems"),
     "systems": ("systems", "ratings", "pairs"),
     "checkpoints": ("systems", "ratings", "pairs"),
 }
-"""The kinds of evidence for each purpose, the one that answers the question first."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EvidenceSet:
     @cached_property
     def headline(self) -> str:
         """The statistic that ranks the metrics."""
-        return headline(self.rows)
+        return find_headline(self.rows)
 
     @cached_property
     def ranked(self) -> Mapping[str, EvidenceRow]:
@@ -53,7 +53,7 @@ class EvidenceSet:
         return {row.metric: row for row in sorted(rows, key=lambda row: -row.value) if row.metric not in self.ranked}
 
     def order(self, metrics: Sequence[str]) -> str:
-        """The metrics in their order: = the same ranks, ≥ a rank in common, > none; untested ones have no sign.
+        """Write the metrics in their order: = the same ranks, ≥ a rank in common, > none; untested ones have no sign.
 
         >>> common = dict(kind="ratings", domain="", language="", caption_words=9, references=5, items=9, signature="")
         >>> common |= dict(low=None, high=None, source="computed", where="", recipe="", date="", statistic="tau_b")
@@ -138,15 +138,17 @@ class Advice(Result):
         metrics = [one for one in self.usable if one.metric not in BASELINES and one.ranks.get(first) is not None]
         above = [one for one in metrics if not one.over_budget and (floor is None or one.values[first] > floor)]
         best = max(above, key=lambda one: one.values[first], default=None)
-        return tuple(one for one in above if best is not None and _share(one.ranks[first], best.ranks[first]))
+        return tuple(one for one in above if best is not None and _share_rank(one.ranks[first], best.ranks[first]))
 
     def document(self) -> Document:
-        """What the captions are, the order of the metrics with what is equal, what was never tested, what is needed."""
+        """Build the document: the captions, the order of the metrics with what is equal, what was never tested, what is
+        needed.
+        """
         sections: list[Section] = [Text([self.profile.sentence, *self._verdict()])]
-        sections += self._usable_tables()
+        sections += self._build_usable_tables()
         if self.others:
-            sections.append(self._other_table())
-        if printed := self._printed():
+            sections.append(self._build_other_table())
+        if printed := self._build_printed_table():
             sections.append(printed)
         if self.untested:
             sections.append(Text(self.untested, "Never tested", bullets=True))
@@ -164,7 +166,7 @@ class Advice(Result):
         )
 
     def _verdict(self) -> list[str]:
-        """The nearest evidence, and the order of the metrics on it."""
+        """Describe the nearest evidence, and the order of the metrics on it."""
         if not self.near:
             return ["There is no evidence on captions like these, so no metric is recommended."]
         lines = []
@@ -172,11 +174,11 @@ class Advice(Result):
             metrics = [advised.metric for advised in self.usable if advised.metric in one.ranked]
             order = one.order(metrics)
             if {*metrics} - {*BASELINES}:
-                lines.append(f"{one.name} ({_facts(one)}): {order}")
+                lines.append(f"{one.name} ({_describe_facts(one)}): {order}")
         if not lines:
             return ["The evidence on captions like these is on metrics that need more than you have."]
         lines.append("=: the same rank; ≥: they share a rank, no test distinguishes them; >: they share none")
-        lines += self._better_elsewhere()
+        lines += self._list_better_elsewhere()
         if not self.best and self.deciding is not None:
             lines.append(
                 f"On {self.deciding.name} no metric that you can run agrees with people better than counting words: "
@@ -184,8 +186,8 @@ class Advice(Result):
             )
         return lines
 
-    def _better_elsewhere(self) -> list[str]:
-        """Metrics that the deciding data do not have, and that are ahead of the best ones on other data."""
+    def _list_better_elsewhere(self) -> list[str]:
+        """List metrics that the deciding data do not have, and that are ahead of the best ones on other data."""
         if self.deciding is None or not self.best:
             return []
         first = self.deciding.name
@@ -199,12 +201,14 @@ class Advice(Result):
                 lines.append(f"not tested on {first}, but ahead of {names} on {near.name}: {', '.join(ahead)}")
         return lines
 
-    def _usable_tables(self) -> list[Section]:
-        """What each metric takes, beside its rank on the nearest data; then its ranks on the other data."""
+    def _build_usable_tables(self) -> list[Section]:
+        """Build the tables of what each metric costs, with its rank on the nearest data; then its ranks on the other
+        data.
+        """
         if not self.usable:
             return []
         nearest, *others = self._measured
-        columns: list[Column | str] = ["metric", Column("rank", "text"), _value_column(nearest), "needs", "takes"]
+        columns: list[Column | str] = ["metric", Column("rank", "text"), _make_value_column(nearest), "needs", "takes"]
         rows: list[list[Value]] = [
             [
                 one.label,
@@ -221,9 +225,9 @@ class Advice(Result):
         tables: list[Section] = [Table("metrics", f"Metrics in the order of {nearest.name}", columns, rows, note)]
         if others:
             heads: list[Column | str] = ["metric"]
-            heads += [Column(f"{one.name} {label(one.headline)}", "text", key=one.name) for one in others]
+            heads += [Column(f"{one.name} {get_label(one.headline)}", "text", key=one.name) for one in others]
             cells: list[list[Value]] = [
-                [one.label, *(_ranked_value(one, near) for near in others)] for one in self.usable
+                [one.label, *(_format_ranked_value(one, near) for near in others)] for one in self.usable
             ]
             tables.append(Table("further", "The same metrics on other data: rank and value", heads, cells))
         return tables
@@ -233,24 +237,24 @@ class Advice(Result):
         """The evidence with numbers of ours, the nearest first."""
         return [near for near in self.near if near.ranked]
 
-    def _other_table(self) -> Table:
-        """What the captions lack of each metric, and its rank on the nearest data that have one."""
+    def _build_other_table(self) -> Table:
+        """Build the table of what the captions do not have for each metric, and its rank on the nearest data with one."""
         rows: list[list[Value]] = []
         for one in self.others:
             near = next(near for near in self._measured if near.name in one.values)
-            value = f"{label(near.headline)} {100 * one.values[near.name]:.1f}"
+            value = f"{get_label(near.headline)} {100 * one.values[near.name]:.1f}"
             rows.append([one.label, near.name, _rank(one, near), value, ", ".join(one.missing)])
         columns: list[Column | str] = ["metric", "data", Column("rank", "text"), Column("value", "text"), "missing"]
         return Table("more", "With more than you have", columns, rows)
 
-    def _printed(self) -> Table | None:
-        """Numbers of papers on such captions for metrics that were not computed."""
+    def _build_printed_table(self) -> Table | None:
+        """Build the table of published numbers on such captions for metrics that were not computed."""
         rows: list[list[Value]] = []
         sources: dict[str, dict[str, None]] = {}
         for one in self.near:
             for metric, row in one.printed.items():
-                missing = ", ".join(missing_inputs(shipped(metric), self.profile))
-                rows.append([row.label, one.name, label(row.statistic), row.value, missing or "nothing"])
+                missing = ", ".join(list_missing_inputs(find_shipped(metric), self.profile))
+                rows.append([row.label, one.name, get_label(row.statistic), row.value, missing or "nothing"])
                 sources.setdefault(row.where, {})[one.name] = None
         if not rows:
             return None
@@ -266,7 +270,7 @@ class Advice(Result):
         return Table("printed", "Printed in papers", columns, rows, note)
 
     def _next_steps(self) -> list[str]:
-        """What to type."""
+        """List the commands to type next."""
         steps = []
         if self.best:
             names = ",".join(one.metric for one in self.best)
@@ -296,11 +300,11 @@ class Advice(Result):
         }
 
 
-def _value_column(one: EvidenceSet) -> Column:
-    return Column(label(one.headline), scale=100, decimals=1)
+def _make_value_column(one: EvidenceSet) -> Column:
+    return Column(get_label(one.headline), scale=100, decimals=1)
 
 
-def _share(one: Ranks | None, other: Ranks | None) -> bool:
+def _share_rank(one: Ranks | None, other: Ranks | None) -> bool:
     return bool({*(one or ())} & {*(other or ())})
 
 
@@ -308,13 +312,13 @@ def _sign(before: Ranks | None, after: Ranks | None) -> str:
     """Return what stands between two metrics that follow each other in the order of a data set."""
     if before is None or after is None:
         return "; "
-    return " = " if before == after else " ≥ " if _share(before, after) else " > "
+    return " = " if before == after else " ≥ " if _share_rank(before, after) else " > "
 
 
 def _is_ahead(one: MetricAdvice, other: MetricAdvice, dataset: str) -> bool:
     """Return True if a metric is significantly better than another on some data."""
     ranks = [metric.ranks.get(dataset) for metric in (one, other)]
-    return None not in ranks and not _share(*ranks) and one.values[dataset] > other.values[dataset]
+    return None not in ranks and not _share_rank(*ranks) and one.values[dataset] > other.values[dataset]
 
 
 def _rank(metric: MetricAdvice, one: EvidenceSet) -> str:
@@ -322,15 +326,15 @@ def _rank(metric: MetricAdvice, one: EvidenceSet) -> str:
     return "–" if ranks is None else format_ranks(ranks)
 
 
-def _ranked_value(metric: MetricAdvice, one: EvidenceSet) -> str:
-    """The rank and the value of a metric in a cell; a dash where it was not tested."""
+def _format_ranked_value(metric: MetricAdvice, one: EvidenceSet) -> str:
+    """Format the rank and the value of a metric in a cell; a dash if it was not tested."""
     if one.name not in metric.values:
         return "–"
     return f"{_rank(metric, one)}: {100 * metric.values[one.name]:.1f}"
 
 
-def _facts(one: EvidenceSet) -> str:
-    """How many captions of which length with how many references."""
+def _describe_facts(one: EvidenceSet) -> str:
+    """Describe how many captions of which length with how many references."""
     row = one.rows[0]
     what = "captions" if one.kind == "ratings" else one.kind
     number = row.references
@@ -338,8 +342,8 @@ def _facts(one: EvidenceSet) -> str:
     return f"{row.items:,} {what} of {row.caption_words:.0f} words{references}"
 
 
-def missing_inputs(metric: Metric | None, profile: CaptionProfile) -> tuple[str, ...]:
-    """What a metric needs that the captions do not have; a metric that captious does not have needs itself."""
+def list_missing_inputs(metric: Metric | None, profile: CaptionProfile) -> tuple[str, ...]:
+    """List what a metric needs that the captions do not have; a metric that captious does not have needs itself."""
     if metric is None:
         return ("not shipped with captious",)
     if metric.name == "spice_original":

@@ -14,15 +14,15 @@ from captious.errors import InputError, format_suggestion
 from captious.options import Missing, Reading, Resampling, get_choices
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
-from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
-from captious.study._columns import agreement_document, alpha_table, column, label
+from captious.stats.agreement import Alpha, Measurement, compute_alpha_without, krippendorff
+from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, compute_observed, estimate
+from captious.study._columns import build_agreement_document, build_alpha_table, get_label, make_column
 from captious.study._design import RatingRows
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
 from captious.study.pairs import PairsAgreement, pairs_agreement
 from captious.study.ratings import Preferences, Ratings, as_ratings
-from captious.study.recipes import recipe_beside
+from captious.study.recipes import find_recipe_for
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
 
@@ -76,17 +76,17 @@ class Agreement(Result):
         return f"Agreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
 
     def document(self) -> Document:
-        """Alpha, the human ceiling, and a table of raters."""
+        """Build the document: alpha, the human ceiling, and a table of raters."""
         level = self.resampling.level
         note = "items: with two ratings or more; single: items with one rating, left out"
         ceiling = Table(
             "ceiling",
             "The human ceiling: one rater in the place of a metric, against the ratings of the others, × 100",
-            ["statistic", column("tau_b", "value", key="value", level=level)],
-            [[label(name), Cell.of(getattr(self.ceiling, name))] for name in STATISTICS],
+            ["statistic", make_column("tau_b", "value", key="value", level=level)],
+            [[get_label(name), Cell.of(getattr(self.ceiling, name))] for name in STATISTICS],
         )
-        alpha = alpha_table(self.name, self.alpha, ("ratings", "items"), note, self.resampling)
-        return agreement_document(
+        alpha = build_alpha_table(self.name, self.alpha, ("ratings", "items"), note, self.resampling)
+        return build_agreement_document(
             self.name,
             self.resampling,
             [alpha, ceiling, self._raters_table()],
@@ -98,7 +98,7 @@ class Agreement(Result):
     def _raters_table(self) -> Table:
         columns: list[Column | str] = ["rater", Column("ratings"), Column("shared")]
         columns += [Column(name, decimals=3) for name in ("mean", "sd", "bias", "r with others")]
-        columns += [column("tau_b", "τ-b × 100"), Column("alpha without", decimals=3)]
+        columns += [make_column("tau_b", "τ-b × 100"), Column("alpha without", decimals=3)]
         rows: list[list[Value]] = [
             [
                 *(one.name, one.ratings, one.shared, one.mean, one.spread, one.bias, one.pearson, one.tau_b),
@@ -121,7 +121,7 @@ def rater_agreement(
     *,
     missing: Missing = "error",
 ) -> Agreement | PairsAgreement:
-    """Krippendorff's alpha, the score of a person used as a metric, and every rater against the others.
+    """Compute Krippendorff's alpha, the score of a person used as a metric, and every rater against the others.
 
     ``ratings`` are those that ``captious.correlate`` takes; their level of measurement is that of their recipe, or
     interval, that of pairs nominal, unless another is named. ``missing="skip"`` leaves out rows that cannot be read,
@@ -132,13 +132,13 @@ def rater_agreement(
             f"measurement={measurement!r}, expected {' or '.join(levels)}{format_suggestion(measurement, levels)}"
         )
     if isinstance(ratings, (str, Path)):
-        ratings, _ = load_ratings(StudyInput(recipe_beside(str(ratings))), Reading(missing=missing))
+        ratings, _ = load_ratings(StudyInput(find_recipe_for(str(ratings))), Reading(missing=missing))
     ratings = as_ratings(ratings, missing=missing)
     if isinstance(ratings, Preferences):
         return pairs_agreement(ratings, measurement or "nominal", resampling)
     measurement = measurement or ratings.measurement or "interval"
     warnings = list(ratings.warnings)
-    if ordered(ratings):
+    if is_ordered(ratings):
         warnings.append(
             "the ratings of every item are in ascending order: they were sorted, so raters are not persons; alpha "
             "does not depend on it, but ignore the ceiling and the table of raters, or read the ratings unsorted"
@@ -146,26 +146,26 @@ def rater_agreement(
     return Agreement(
         ratings.name,
         krippendorff(ratings.values, measurement, resampling, ratings.groups, name=ratings.name),
-        ceiling(ratings, resampling),
-        tuple(raters(ratings, measurement)),
+        compute_ceiling(ratings, resampling),
+        tuple(diagnose_raters(ratings, measurement)),
         resampling,
         tuple(warnings),
         ratings.dropped,
     )
 
 
-def raters(ratings: Ratings, measurement: Measurement = "interval") -> list[RaterDiagnostics]:
-    """Diagnostics of every rater."""
+def diagnose_raters(ratings: Ratings, measurement: Measurement = "interval") -> list[RaterDiagnostics]:
+    """Compute the diagnostics of every rater."""
     names = ratings.raters or tuple(str(number + 1) for number in range(ratings.values.shape[1]))
-    return [_rater(ratings, index, name, measurement) for index, name in enumerate(names)]
+    return [_diagnose_rater(ratings, index, name, measurement) for index, name in enumerate(names)]
 
 
-def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) -> RaterDiagnostics:
-    others, own = _against_others(ratings, index)
+def _diagnose_rater(ratings: Ratings, index: int, name: str, measurement: Measurement) -> RaterDiagnostics:
+    others, own = _compare_with_others(ratings, index)
     column = ratings.values[:, index]
     rated = column[~np.isnan(column)]
-    statistic = _statistic(others, own)
-    values = observed(statistic, len({*ratings.groups})) if statistic else dict.fromkeys(STATISTICS, NAN)
+    statistic = _make_statistic(others, own)
+    values = compute_observed(statistic, len({*ratings.groups})) if statistic else dict.fromkeys(STATISTICS, NAN)
     return RaterDiagnostics(
         name,
         len(rated),
@@ -176,18 +176,18 @@ def _rater(ratings: Ratings, index: int, name: str, measurement: Measurement) ->
         values["pearson"],
         values["tau_b"],
         values["tau_c"],
-        alpha_without(ratings.values, index, measurement),
+        compute_alpha_without(ratings.values, index, measurement),
         statistic is None,
     )
 
 
-def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
-    """The human ceiling: each rater against the others, then the mean; its interval from the same image draws.
+def compute_ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
+    """Compute the human ceiling: each rater against the others, then the mean; its interval from the same image draws.
 
     Columns need not be persons: if every caption was rated by different people, a column is "a first rating", and the
     ceiling is that of a single rating.
     """
-    each = [_statistic(*_against_others(ratings, index)) for index in range(ratings.values.shape[1])]
+    each = [_make_statistic(*_compare_with_others(ratings, index)) for index in range(ratings.values.shape[1])]
     comparable = [statistic for statistic in each if statistic is not None]
     if not comparable:
         raise InputError(f"{ratings.name}: no rater can be compared with others, expected two who rated the same items")
@@ -199,8 +199,8 @@ def ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> Ceiling:
     return Ceiling(**estimate(mean, len({*ratings.groups}), resampling), raters=len(comparable))
 
 
-def _statistic(others: RatingRows | None, own: Floats) -> WeightedStatistic | None:
-    """Both taus with every rating of the others, and Pearson's r with their means; None if a side is constant."""
+def _make_statistic(others: RatingRows | None, own: Floats) -> WeightedStatistic | None:
+    """Make both taus with every rating of the others, and Pearson's r with their means; None if a side is constant."""
     if others is None or np.ptp(own) == 0 or np.ptp(others.human) == 0:
         return None
     means = replace(others, human=others.mean, item=np.arange(others.items))
@@ -208,8 +208,8 @@ def _statistic(others: RatingRows | None, own: Floats) -> WeightedStatistic | No
     return lambda weights: {**taus(weights), "pearson": moments(weights)["pearson"]}
 
 
-def _against_others(ratings: Ratings, index: int) -> tuple[RatingRows | None, Floats]:
-    """The others' ratings as a design, and the rater's own as the values of a metric."""
+def _compare_with_others(ratings: Ratings, index: int) -> tuple[RatingRows | None, Floats]:
+    """Return the others' ratings as a design, and the rater's own as the values of a metric."""
     others = np.delete(ratings.values, index, axis=1)
     own = ratings.values[:, index]
     shared = np.flatnonzero(~np.isnan(own) & ~np.isnan(others).all(axis=1))
@@ -221,8 +221,8 @@ def _against_others(ratings: Ratings, index: int) -> tuple[RatingRows | None, Fl
     return RatingRows(values[item, rater], item, cluster[shared], len(images), np.nanmean(values, axis=1)), own[shared]
 
 
-def ordered(ratings: Ratings) -> bool:
-    """Whether every item's ratings are in ascending order: then columns are ranks of ratings, not raters."""
+def is_ordered(ratings: Ratings) -> bool:
+    """Return whether every item's ratings are in ascending order: then columns are ranks of ratings, not raters."""
     values = ratings.values
     whole = values[~np.isnan(values).any(axis=1)]
     differ = whole[np.ptp(whole, axis=1) > 0] if len(whole) and values.shape[1] > 1 else whole[:0]

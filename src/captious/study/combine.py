@@ -15,15 +15,15 @@ from captious.options import SEED, Missing, Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.runs.report import join_signatures
-from captious.stats.bootstrap import NAN, Estimate, bootstrap_draws, observed
-from captious.stats.tests import bootstrap_p
-from captious.study._columns import column, scaled_label
+from captious.stats.bootstrap import NAN, Estimate, compute_observed, draw_bootstrap
+from captious.stats.tests import compute_bootstrap_p
+from captious.study._columns import get_scaled_label, make_column
 from captious.study._correlate import correlate
-from captious.study._design import Design, family_of
+from captious.study._design import Design, find_family
 from captious.study.ratings import Preferences, Ratings
 from captious.study.recipes import Recipe
 from captious.study.records import LARGEST
-from captious.study.scores import MetricScores, measure, notes_of, read_scores
+from captious.study.scores import MetricScores, list_notes, measure, read_scores
 
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FOLDS = 5
@@ -93,9 +93,11 @@ class Combination(Result):
         return f"Combination({self.name}: {len(self.added)} sums)"
 
     def document(self) -> Document:
-        """Before, after ± over seeds, the gain with its interval; and the λ that cross-validation chooses."""
+        """Build the document: before, after ± over seeds, the gain with its interval; and the λ that cross-validation
+        chooses.
+        """
         statistic = self.added[0].statistic
-        shown = scaled_label(statistic)
+        shown = get_scaled_label(statistic)
         title = f"{self.name}: metric + λ · another, {shown}"
         note = "± is the standard deviation over seeds; p: of the gain, paired bootstrap over images"
         extra: list[Sequence[Value]] = [(row.p, row.seeds) for row in self.added]
@@ -125,14 +127,14 @@ class Combination(Result):
         extra: Sequence[Sequence[Value]],
         note: str,
     ) -> Table:
-        """What both tables have in common, then columns of their own."""
+        """Build the columns that both tables share, then their own."""
         statistic = sums[0].statistic
         common: list[Column | str] = [
             "metrics",
             Column("λ", decimals=None, key="factor"),
-            column(statistic, "before", key="before"),
-            column(statistic, "after", key="after", bold=True),
-            column(statistic, "gain", key="gain", level=self.resampling.level, signed=True),
+            make_column(statistic, "before", key="before"),
+            make_column(statistic, "after", key="after", bold=True),
+            make_column(statistic, "gain", key="gain", level=self.resampling.level, signed=True),
         ]
         rows: list[list[Value]] = [
             [
@@ -173,11 +175,11 @@ def combine_metrics(
         resampling,
         tuple(join_signatures(dict.fromkeys(score.signature for score in study.scores if score.signature))),
         study.warnings,
-        tuple(notes_of(study.scores)),
+        tuple(list_notes(study.scores)),
     )
 
 
-def others_to_add(
+def collect_others(
     ratings: Ratings | Preferences,
     added: Sequence[str],
     seeds: int | None = None,
@@ -187,7 +189,7 @@ def others_to_add(
     missing: Missing = "error",
     progress: Callable[[str], None] | None = None,
 ) -> list[MetricScores]:
-    """What is added: files of values computed elsewhere, and metrics, those with seeds once for each."""
+    """Collect what is added: files of values computed elsewhere, and metrics, those with seeds once for each."""
     files = [name for name in added if Path(name).is_file()]
     metrics = [name for name in added if name not in files]
     if not added:
@@ -199,7 +201,7 @@ def others_to_add(
 
 
 def group_seeds(scores: Sequence[MetricScores]) -> dict[str, list[Floats]]:
-    """Columns ``name@seed`` gathered by name: the seeds of one metric.
+    """Group columns ``name@seed`` by name: the seeds of one metric.
 
     >>> columns = [MetricScores(name, "", np.ones(1)) for name in ("ie@1", "ie@2", "b")]
     >>> {name: len(seeds) for name, seeds in group_seeds(columns).items()}
@@ -219,7 +221,7 @@ def add(
     statistic: str = "pearson",
     resampling: Resampling = Resampling(),
 ) -> list[Added]:
-    """Metric + λ · other for every metric, every other and every λ, as in ImaginE's Tables 1 to 3.
+    """Compute metric + λ · other for every metric, every other and every λ, as in ImaginE's Tables 1 to 3.
 
     ``others`` has one array of values per seed. Values are added as they are, item by item, on their own scales: the
     paper's CIDEr, far above 1, hardly moves when something between 0 and 1 is added. The paper's statistic is Pearson
@@ -233,21 +235,21 @@ def add(
     >>> round(abs(added.before), 6), round(added.after, 6)  # 1 1 2 3 against 1 2 3 4: 3.5 / √(5 · 2.75)
     (0.0, 0.94388)
     """
-    family = family_of(design, statistic)
+    family = find_family(design, statistic)
     results = []
     for metric in metrics:
         alone = design.family(family, metric.oriented)
-        before = observed(alone, design.clusters)[statistic]
+        before = compute_observed(alone, design.clusters)[statistic]
         for other, seeds in others.items():
             for factor in factors:
                 sums = [design.family(family, metric.oriented + factor * values) for values in seeds]
-                after = np.array([observed(one, design.clusters)[statistic] for one in sums])
+                after = np.array([compute_observed(one, design.clusters)[statistic] for one in sums])
                 gain, p = Estimate(float(after.mean() - before)), NAN
                 if resampling.samples:
-                    drawn = bootstrap_draws([alone, *sums], design.clusters, resampling)
+                    drawn = draw_bootstrap([alone, *sums], design.clusters, resampling)
                     gains = np.mean([part[statistic] for part in drawn[1:]], axis=0) - drawn[0][statistic]
                     gain = Estimate.under(gain.value, gains, resampling, design.clusters)
-                    p = bootstrap_p(gain.value, gains)
+                    p = compute_bootstrap_p(gain.value, gains)
                 spread = float(after.std(ddof=1)) if len(after) > 1 else NAN
                 results.append(
                     Added(
@@ -266,12 +268,12 @@ def cross_validate(
     statistic: str = "pearson",
     seed: int = SEED,
 ) -> list[Chosen]:
-    """The best λ of ``grid`` for every metric and every other, by the mean over seeds, with its held-out value.
+    """Find the best λ of ``grid`` for every metric and every other, by the mean over seeds, with its held-out value.
 
     Images are dealt into folds, so captions of one image never stand on both sides. A λ is chosen on the other folds
     and judged on its own; values are averaged over folds, before and after alike. Of equal λ the smallest is taken.
     """
-    family, order = family_of(design, statistic), sorted(set(grid))
+    family, order = find_family(design, statistic), sorted(set(grid))
     if not 2 <= folds <= design.clusters:
         raise InputError(f"folds={folds}: expected 2 to {design.clusters}, the number of images or groups")
     fold = np.random.default_rng(seed).permutation(design.clusters) % folds

@@ -19,17 +19,17 @@ from captious.options import LEVEL
 from captious.render import Cell, Column, Document, Result, Section, Table, Text
 from captious.render.document import NAN, Value
 from captious.stats.ranks import format_ranks, rank_breaks, rank_note
-from captious.study._columns import column, label
+from captious.study._columns import get_label, make_column
 
 Kind: TypeAlias = Literal["ratings", "pairs", "systems"]
 Source: TypeAlias = Literal["computed", "stored-outputs", "printed"]
 FILE = Path(__file__).with_name("evidence.jsonl")
 STRESS_FILE = Path(__file__).with_name("stress.jsonl")
+# What is measured beside the metrics and is none: a metric below it has told nothing that counting would not.
 BASELINES = {"words": "number of words"}
-"""What is measured beside the metrics and is none: a metric below it has told nothing that counting would not."""
 
+# Weights of encoders that were trained for the evidence and that nobody can download, and what a reader lacks.
 UNPUBLISHED = {"photographs": "its weights, trained on photographs of the same collection"}
-"""Weights of encoders that were trained for the evidence and that nobody can download, and what a reader lacks."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class EvidenceRow:
     @property
     def label(self) -> str:
         """What tables call the metric."""
-        return metric_label(self.metric)
+        return get_metric_label(self.metric)
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,18 @@ class StressRow:
 
 
 @lru_cache(maxsize=256)
-def metric_label(written: str) -> str:
-    """What tables call a metric, with the parameters that its label does not tell; other metrics by their name.
+def get_metric_label(written: str) -> str:
+    """Return the label of a metric in tables, with the parameters that its label does not tell; other metrics by their
+    name.
 
-    >>> metric_label("bleu(n=4)"), metric_label("clipscore(weights=captious-mini)"), metric_label("words")
+    >>> get_metric_label("bleu(n=4)"), get_metric_label("clipscore(weights=captious-mini)"), get_metric_label("words")
     ('BLEU-4', 'CLIPScore (captious-mini)', 'number of words')
     """
-    metric = shipped(written)
+    metric = find_shipped(written)
     if metric is None:
         return BASELINES.get(written, written)
     name, _, parameters = written.partition("(")
-    if not parameters or metric.label != shipped(name).label or str(metric) == str(shipped(name)):
+    if not parameters or metric.label != find_shipped(name).label or str(metric) == str(find_shipped(name)):
         return str(metric.label)
     parts = [part for part in parameters.rstrip(")").split(",") if not part.endswith("=")]
     told = [part.rpartition("/")[2].removeprefix("weights=") for part in parts]
@@ -110,8 +111,8 @@ def metric_label(written: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def shipped(written: str) -> Any:
-    """The metric of a written form; None if captious does not have it."""
+def find_shipped(written: str) -> Any:
+    """Parse the written form of a metric; None if captious does not have it."""
     from captious.metrics.registry import parse
 
     try:
@@ -121,8 +122,8 @@ def shipped(written: str) -> Any:
 
 
 def load_evidence(path: str | Path | None = None) -> tuple[EvidenceRow, ...]:
-    """The rows of a file of evidence; those of the package where none is named."""
-    rows: tuple[EvidenceRow, ...] = _rows(EvidenceRow, Path(path or FILE))
+    """Read the rows of a file of evidence; by default those of the package."""
+    rows: tuple[EvidenceRow, ...] = _read_rows(EvidenceRow, Path(path or FILE))
     for number, row in enumerate(rows, 1):
         if not math.isfinite(row.value):
             raise InputError(f"{path}: row {number}: value is {row.value}, expected a number")
@@ -130,13 +131,13 @@ def load_evidence(path: str | Path | None = None) -> tuple[EvidenceRow, ...]:
 
 
 def load_stress(path: str | Path | None = None) -> tuple[StressRow, ...]:
-    """The verdicts of stress cards; those of the package where no file is named."""
-    rows: tuple[StressRow, ...] = _rows(StressRow, Path(path or STRESS_FILE))
+    """Read the verdicts of stress cards; by default those of the package."""
+    rows: tuple[StressRow, ...] = _read_rows(StressRow, Path(path or STRESS_FILE))
     return rows
 
 
 @lru_cache(maxsize=8)
-def _rows(kind: type, path: Path) -> tuple[Any, ...]:
+def _read_rows(kind: type, path: Path) -> tuple[Any, ...]:
     rows = []
     for number, line in enumerate(read_text(path, "file of evidence").splitlines(), 1):
         try:
@@ -148,8 +149,8 @@ def _rows(kind: type, path: Path) -> tuple[Any, ...]:
     return tuple(rows)
 
 
-def headline(rows: Iterable[EvidenceRow]) -> str:
-    """The statistic that the metrics of a data set are ranked by; the first one where none is ranked."""
+def find_headline(rows: Iterable[EvidenceRow]) -> str:
+    """Return the statistic that the metrics of a data set are ranked by; the first one if none is ranked."""
     rows = list(rows)
     return next((row.statistic for row in rows if row.ranks is not None), rows[0].statistic)
 
@@ -177,7 +178,7 @@ class Leaderboard(Result):
         for matches in (
             [row for row in self.rows if wanted == row.dataset.lower()],
             [row for row in self.rows if wanted in row.dataset.lower()],
-            [row for row in self.rows if wanted in f"{row.metric} {metric_label(row.metric)}".lower()],
+            [row for row in self.rows if wanted in f"{row.metric} {get_metric_label(row.metric)}".lower()],
         ):
             if matches:
                 return Leaderboard(tuple(matches))
@@ -185,9 +186,9 @@ class Leaderboard(Result):
         raise InputError(f"no data set or metric contains {word[:60]!r}{format_choices(word, known)}")
 
     def document(self) -> Document:
-        """An overview of several data sets, a table for each, the best metric first, and what the columns mean."""
-        sections: list[Section] = [_overview(self.datasets)] if len(self.datasets) > 1 else []
-        sections += [_table(name, kind, rows) for (name, kind), rows in self.datasets.items()]
+        """Build an overview of several data sets, a table for each, the best metric first, and what the columns mean."""
+        sections: list[Section] = [_build_overview(self.datasets)] if len(self.datasets) > 1 else []
+        sections += [_build_table(name, kind, rows) for (name, kind), rows in self.datasets.items()]
         sources = dict.fromkeys(row.where for row in self.rows if row.source == "printed")
         sections.append(Text([*NOTES, *(f"published: {where}" for where in sources)], "How to read it", bullets=True))
         return Document(
@@ -209,59 +210,62 @@ NOTES = (
 SOURCES: dict[str, str] = {"computed": "computed", "stored-outputs": "stored", "printed": "printed"}
 
 
-def _overview(datasets: Mapping[tuple[str, Kind], Sequence[EvidenceRow]]) -> Table:
-    """The data sets, each with the metrics of the first rank that there is, or with the highest printed one."""
+def _build_overview(datasets: Mapping[tuple[str, Kind], Sequence[EvidenceRow]]) -> Table:
+    """Build the table of data sets, each with the metrics of the first rank, or with the highest printed one."""
     cells: list[list[Value]] = []
     for (name, kind), rows in datasets.items():
-        first = headline(rows)
+        first = find_headline(rows)
         ranked = [(row.ranks, row) for row in rows if row.ranks is not None and row.statistic == first]
         rank = min((min(ranks) for ranks, _ in ranked), default=None)
-        best = [metric_label(row.metric) for ranks, row in ranked if rank in ranks]
+        best = [get_metric_label(row.metric) for ranks, row in ranked if rank in ranks]
         if not best:
             highest = max((row for row in rows if row.statistic == first), key=lambda row: row.value)
-            best = [metric_label(highest.metric) + ", as printed" * (highest.source == "printed")]
+            best = [get_metric_label(highest.metric) + ", as printed" * (highest.source == "printed")]
         more = f" = {len(best) - 1} more" if len(best) > 1 else ""
         number = next((f"{row.items:,} {kind}" for row in rows if row.items), kind)
         cells.append([name, number, "–" if rank is None else str(rank), f"{best[0]}{more}"])
     return Table("datasets", TITLE, ["data set", "people gave", "rank", "best metric"], cells)
 
 
-def _table(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> Table:
-    """The metrics of one data set, each statistic with what was published."""
-    first = headline(rows)
+def _build_table(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> Table:
+    """Build the table of the metrics of one data set, each statistic with what was published."""
+    first = find_headline(rows)
     statistics = [first, *dict.fromkeys(row.statistic for row in rows if row.statistic != first)]
     ours = {(row.metric, row.statistic): row for row in rows if row.source != "printed"}
     printed = {(row.metric, row.statistic): row for row in reversed(rows) if row.source == "printed"}
     published = [one for one in statistics if any(statistic == one for _, statistic in printed)]
     columns: list[Column | str] = [Column("rank", "text"), "metric"]
     for statistic in statistics:
-        head = label(statistic)
+        head = get_label(statistic)
         if any(key[1] == statistic for key in ours):
             level = 0.95 if statistic == first else None
-            columns.append(column(statistic, level=level, bold=statistic == first))
+            columns.append(make_column(statistic, level=level, bold=statistic == first))
         if statistic in published:
-            columns.append(column(statistic, f"{head} published", key=f"{statistic}_published"))
+            columns.append(make_column(statistic, f"{head} published", key=f"{statistic}_published"))
     columns.append("source")
-    order = sorted({row.metric for row in rows}, key=lambda metric: _place(metric, statistics, ours, printed))
+    order = sorted({row.metric for row in rows}, key=lambda metric: _sort_key(metric, statistics, ours, printed))
     cells: list[list[Value]] = []
     ranked = {metric: row.ranks for (metric, statistic), row in ours.items() if statistic == first}
     for metric in order:
         row = ours.get((metric, first))
-        line: list[Value] = ["–" if row is None or row.ranks is None else format_ranks(row.ranks), metric_label(metric)]
+        line: list[Value] = [
+            "–" if row is None or row.ranks is None else format_ranks(row.ranks),
+            get_metric_label(metric),
+        ]
         for statistic in statistics:
             if any(key[1] == statistic for key in ours):
-                line.append(_cell(ours.get((metric, statistic)), statistic == first))
+                line.append(_format_cell(ours.get((metric, statistic)), statistic == first))
             if statistic in published:
-                line.append(_cell(printed.get((metric, statistic)), False))
+                line.append(_format_cell(printed.get((metric, statistic)), False))
         source = next(one.source for one in rows if one.metric == metric)
         cells.append([*line, SOURCES[source]])
     untested = (0,)  # as if they had a rank of their own
     breaks = rank_breaks([ranked.get(metric) or untested for metric in order])
-    return Table(f"{name}_{kind}".replace(" ", "_"), _title(name, kind, rows), columns, cells, "", breaks)
+    return Table(f"{name}_{kind}".replace(" ", "_"), _describe_data(name, kind, rows), columns, cells, "", breaks)
 
 
-def _place(metric: str, statistics: Sequence[str], ours: Any, printed: Any) -> tuple[bool, float]:
-    """Ours first, the best first; then what is only printed."""
+def _sort_key(metric: str, statistics: Sequence[str], ours: Any, printed: Any) -> tuple[bool, float]:
+    """Sort key of a metric: ours first, the best first; then what is only printed."""
     for table in (ours, printed):
         for statistic in statistics:
             if (metric, statistic) in table:
@@ -269,15 +273,15 @@ def _place(metric: str, statistics: Sequence[str], ours: Any, printed: Any) -> t
     raise AssertionError(metric)
 
 
-def _cell(row: EvidenceRow | None, interval: bool) -> Value:
+def _format_cell(row: EvidenceRow | None, interval: bool) -> Value:
     if row is None:
         return None
     ends = (row.low, row.high) if interval and row.low is not None and row.high is not None else (NAN, NAN)
     return Cell(row.value, *ends)
 
 
-def _title(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> str:
-    """What was rated: how many captions of how many words in which language of what."""
+def _describe_data(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> str:
+    """Describe what was rated: how many captions of how many words in which language of what."""
     row = next((row for row in rows if row.source != "printed"), rows[0])
     what = "captions" if kind == "ratings" else kind
     parts = [f"{row.items:,} {what} of {row.domain}" if row.items else f"{what} of {row.domain}"]
@@ -293,7 +297,7 @@ def _title(name: str, kind: Kind, rows: Sequence[EvidenceRow]) -> str:
 def leaderboard(
     dataset: str | None = None, metric: str | None = None, evidence: str | Path | None = None
 ) -> Leaderboard:
-    """The evidence on metrics, of one data set or of one metric where they are named.
+    """Collect the evidence on metrics, of one data set or of one metric if they are named.
 
     >>> leaderboard("flickr8k-expert", "cider").rows[0].label
     'CIDEr-D'
@@ -314,8 +318,8 @@ def leaderboard(
 
 
 def _is_named(written: str, wanted: str) -> bool:
-    """Whether a metric is called so: by its written form, its name without parameters, or its label."""
+    """Return whether a metric has this name: its written form, its name without parameters, or its label."""
     lowered = wanted.lower()
-    asked = shipped(lowered)
-    names = {written.lower(), written.partition("(")[0].lower(), metric_label(written).lower()}
+    asked = find_shipped(lowered)
+    names = {written.lower(), written.partition("(")[0].lower(), get_metric_label(written).lower()}
     return lowered in names or (asked is not None and str(asked) == written)

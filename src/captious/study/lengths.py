@@ -17,9 +17,9 @@ from captious.render import Cell, Chart, Column, Document, Result, Table
 from captious.render.document import Value
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, estimate
-from captious.study._columns import column, estimates_series, meanings, scaled_label
+from captious.study._columns import estimates_series, explain_columns, get_scaled_label, make_column
 from captious.study._design import RatingRows
-from captious.study.scores import notes_of
+from captious.study.scores import list_notes
 from captious.study.study import Study
 from captious.text.tables import count_words
 
@@ -55,10 +55,10 @@ class LengthRegimes(Result):
         return f"LengthRegimes({self.study.ratings.name}: {', '.join(bucket.label for bucket in self.buckets)})"
 
     def document(self) -> Document:
-        """One row per bucket and metric, and the regimes as lines."""
+        """Build one row per bucket and metric, and the regimes as lines."""
         study, unit = self.study, self.buckets[0].unit
         statistic = study.statistic
-        shown = scaled_label(statistic)
+        shown = get_scaled_label(statistic)
         rows: list[list[Value]] = [
             [bucket.label, name, bucket.items, bucket.rows, Cell.of(bucket.estimates[key])]
             for bucket in self.buckets
@@ -72,10 +72,10 @@ class LengthRegimes(Result):
                 "metric",
                 Column("captions"),
                 Column("rows"),
-                column(statistic, level=study.resampling.level, bold=True),
+                make_column(statistic, level=study.resampling.level, bold=True),
             ],
             rows,
-            f"{meanings([statistic])}. {study.resampling.sentence('images')}".rstrip(),
+            f"{explain_columns([statistic])}. {study.resampling.sentence('images')}".rstrip(),
             range(len(study.labels), len(rows), len(study.labels)),
         )
         ticks = [f"{bucket.label} {unit}" for bucket in self.buckets]
@@ -89,7 +89,7 @@ class LengthRegimes(Result):
             f"How well metrics agree with people for captions of different lengths in {unit}.",
             (table, chart),
             study.warnings,
-            notes_of(study.scores),
+            list_notes(study.scores),
             (study.signature, *join_signatures(score.signature for score in study.scores if score.signature)),
             {"name": study.ratings.name, "statistic": statistic, "buckets": self.buckets},
             "lengths",
@@ -97,7 +97,7 @@ class LengthRegimes(Result):
 
 
 def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: Encoder | None = None) -> LengthRegimes:
-    """The study's headline by caption length; without edges, four buckets of about equal numbers.
+    """Compute the study's headline by caption length; without edges, four buckets of about equal numbers.
 
     Lengths are in words, which are tokens in a language without spaces, or in the tokens of an encoder, start and end
     included.
@@ -126,10 +126,12 @@ def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: En
         raise InputError(f"edges={listed}: expected lengths between {shortest} and {longest}, those of the captions")
     limits = [shortest, *inside, longest + 1]
     unit = "words" if encoder is None else "tokens"
-    return LengthRegimes(study, tuple(_bucket(study, length, low, high, unit) for low, high in pairwise(limits)))
+    return LengthRegimes(
+        study, tuple(_measure_bucket(study, length, low, high, unit) for low, high in pairwise(limits))
+    )
 
 
-def _bucket(study: Study, length: Ints, low: int, high: int, unit: str) -> Bucket:
+def _measure_bucket(study: Study, length: Ints, low: int, high: int, unit: str) -> Bucket:
     assert isinstance(study.design, RatingRows)
     items = np.flatnonzero((length >= low) & (length < high))
     part = study.design.subset(items)

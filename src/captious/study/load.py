@@ -15,17 +15,17 @@ from captious.options import Missing, Reading
 from captious.runs.folder import has_runs
 from captious.study.options import StudyInput
 from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
-from captious.study.recipes import Layout, Recipe, recipe_named
-from captious.study.records import locate
-from captious.study.scores import MetricScores, measure, read_scores, reports_of, run_scores
+from captious.study.recipes import Layout, Recipe, find_recipe
+from captious.study.records import find_layout
+from captious.study.scores import MetricScores, collect_reports, match_run_scores, measure, read_scores
 
 
 def load_ratings(
     study_input: StudyInput, reading: Reading, aspects: Sequence[str] = ()
 ) -> tuple[Ratings | Preferences, Recipe]:
-    """The ratings, and the protocol that they follow; ``aspects`` are columns of further ratings in a file."""
+    """Load the ratings, and the protocol that they follow; ``aspects`` are columns of further ratings in a file."""
     source, data = study_input.source, study_input.data
-    recipe = recipe_named(_in_folder(source, data))
+    recipe = find_recipe(_find_in_folder(source, data))
     if recipe is not None and data is None and (source.endswith(".toml") or Path(source).is_dir()):
         data = Path(source) if Path(source).is_dir() else Path(source).parent
     columns = {
@@ -49,7 +49,7 @@ def load_ratings(
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
         _refuse_ties(study_input, judgments)
-        return _in_language(judgments, reading.language), recipe
+        return _set_language(judgments, reading.language), recipe
     columns |= {"references": reading.references, "aspects": tuple(aspects) or None}
     if len(study_input.rating) == 1 and any(layout.aspects for layout in recipe.layouts):
         del columns["rating"]  # which names one of the recipe's own ratings
@@ -61,16 +61,16 @@ def load_ratings(
     if reading.language:
         layouts = tuple(replace(layout, language=reading.language) for layout in recipe.layouts)
         recipe = replace(recipe, layouts=layouts)
-    recipe = replace(recipe.of_layout(locate(recipe, Path(data))[0]), **changes)
+    recipe = replace(recipe.of_layout(find_layout(recipe, Path(data))[0]), **changes)
     judged = open_recipe(recipe, data, reading.images, reading.missing)
     if isinstance(judged, Ratings) and "rating" not in columns:
         judged = judged.asked(study_input.rating[0])
     _refuse_ties(study_input, judged)
-    return _in_language(judged, reading.language), recipe
+    return _set_language(judged, reading.language), recipe
 
 
-def _in_language(judged: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
-    """The judgments with the language of their captions, where one is named."""
+def _set_language(judged: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
+    """Return the judgments with the language of their captions, if one is named."""
     if language is None or judged.captions is None:
         return judged
     captions = set_language(judged.captions, language)
@@ -86,8 +86,8 @@ def _refuse_ties(study_input: StudyInput, judged: Ratings | Preferences) -> None
         raise InputError(f"ties={study_input.ties}: {judged.name} has ratings, expected pairs, some of them ties")
 
 
-def _in_folder(source: str, data: str | Path | None) -> str:
-    """A TOML recipe that is stored with its data can be named without its folder."""
+def _find_in_folder(source: str, data: str | Path | None) -> str:
+    """Find a TOML recipe that is stored with its data and named without its folder."""
     beside = source.endswith(".toml") and data is not None and not Path(source).exists()
     return str(Path(data or "") / source) if beside and (Path(data or "") / source).is_file() else source
 
@@ -99,7 +99,7 @@ def load_scores(
     missing: Missing,
     progress: Callable[[str], None] | None = None,
 ) -> list[MetricScores]:
-    """Metrics computed here and those computed elsewhere; the default ones where none is named."""
+    """Load metrics computed here and those computed elsewhere; the default ones if none is named."""
     runs, files = [], []
     for path, times in Counter(map(str, study_input.scores)).items():
         if times > 1:
@@ -110,7 +110,7 @@ def load_scores(
             runs.append((name, path))
         else:
             files.append(source)
-    elsewhere = run_scores(reports_of(runs), ratings, missing) if runs else []
+    elsewhere = match_run_scores(collect_reports(runs), ratings, missing) if runs else []
     elsewhere += [
         score for path in files for score in read_scores(path, ratings, recipe, missing, study_input.scores_id_column)
     ]

@@ -12,11 +12,11 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Cell, Column, Document, Result, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha, Measurement, alpha_without, krippendorff
-from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, estimate, observed
-from captious.study._columns import agreement_document, alpha_table
+from captious.stats.agreement import Alpha, Measurement, compute_alpha_without, krippendorff
+from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, compute_observed, estimate
+from captious.study._columns import build_agreement_document, build_alpha_table
 from captious.study._design import Pairs
-from captious.study.ratings import TIE, Preferences, Ratings, unused_answers
+from captious.study.ratings import TIE, Preferences, Ratings, count_unused_answers
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class PairsAgreement(Result):
         return f"PairsAgreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
 
     def document(self) -> Document:
-        """Alpha, the human ceiling, and a table of raters."""
+        """Build the document: alpha, the human ceiling, and a table of raters."""
         level = self.resampling.level
         note = "pairs: judged by two raters or more; single: by one, left out; a tie is an answer too"
         ceiling = Table(
             "ceiling",
             "The human ceiling: one rater in the place of a metric, against the preferences of the others",
-            ["statistic", _share("value", level=level)],
+            ["statistic", _make_share_column("value", level=level)],
             [["accuracy, a tie of the rater ½", Cell.of(self.ceiling)]],
         )
-        alpha = alpha_table(self.name, self.alpha, ("answers", "pairs"), note, self.resampling)
-        return agreement_document(
+        alpha = build_alpha_table(self.name, self.alpha, ("answers", "pairs"), note, self.resampling)
+        return build_agreement_document(
             self.name,
             self.resampling,
             [alpha, ceiling, self._raters_table()],
@@ -75,7 +75,7 @@ class PairsAgreement(Result):
 
     def _raters_table(self) -> Table:
         columns: list[Column | str] = ["rater", Column("pairs"), Column("ties"), Column("shared")]
-        columns += [_share("same"), _share("accuracy"), Column("alpha without", decimals=3)]
+        columns += [_make_share_column("same"), _make_share_column("accuracy"), Column("alpha without", decimals=3)]
         rows: list[list[Value]] = [
             [one.name, one.pairs, one.ties, one.shared, one.same, one.accuracy, one.alpha_without]
             for one in self.raters
@@ -87,21 +87,21 @@ class PairsAgreement(Result):
         return Table("raters", "Each rater against the others", columns, rows, note)
 
 
-def _share(name: str, level: float | None = None) -> Column:
+def _make_share_column(name: str, level: float | None = None) -> Column:
     return Column(name, scale=100, decimals=1, unit="%", level=level)
 
 
 def pairs_agreement(
     pairs: Preferences, measurement: Measurement = "nominal", resampling: Resampling = Resampling()
 ) -> PairsAgreement:
-    """Agreement of raters over the pairs that several of them judged; a tie is an answer of its own."""
+    """Compute the agreement of raters over the pairs that several of them judged; a tie is an answer of its own."""
     answers = pairs.answers
     if answers is None or not ((~np.isnan(answers.values)).sum(axis=1) > 1).any():
         raise InputError(
             f"{pairs.name}: no pair was judged by two raters, agreement needs the same two captions of an image judged "
             "twice"
         )
-    accuracies = [_accuracy(answers, index) for index in range(answers.values.shape[1])]
+    accuracies = [_score_rater(answers, index) for index in range(answers.values.shape[1])]
     comparable = [statistic for statistic in accuracies if statistic is not None]
 
     def mean(weights: Floats) -> dict[str, Floats]:
@@ -111,15 +111,15 @@ def pairs_agreement(
         pairs.name,
         krippendorff(answers.values, measurement, resampling, answers.groups, name=pairs.name),
         estimate(mean, len({*answers.groups}), resampling)["mean"] if comparable else Estimate(NAN),
-        tuple(_rater(answers, index, statistic, measurement) for index, statistic in enumerate(accuracies)),
+        tuple(_diagnose_rater(answers, index, statistic, measurement) for index, statistic in enumerate(accuracies)),
         resampling,
         pairs.warnings,
-        unused_answers(pairs),
+        count_unused_answers(pairs),
     )
 
 
-def _accuracy(answers: Ratings, index: int) -> WeightedStatistic | None:
-    """A rater in the place of a metric: each preference of another on the same pair is a row of its own."""
+def _score_rater(answers: Ratings, index: int) -> WeightedStatistic | None:
+    """Score a rater as a metric: each preference of another on the same pair is a row of its own."""
     own, others = answers.values[:, index], np.delete(answers.values, index, axis=1)
     decided = ~np.isnan(others) & (others != TIE) & ~np.isnan(own)[:, None]
     pair, other = np.nonzero(decided)
@@ -133,7 +133,9 @@ def _accuracy(answers: Ratings, index: int) -> WeightedStatistic | None:
     return design.family("mean", np.stack([1 - own, own], axis=1).ravel())
 
 
-def _rater(answers: Ratings, index: int, accuracy: WeightedStatistic | None, measurement: Measurement) -> PairsRater:
+def _diagnose_rater(
+    answers: Ratings, index: int, accuracy: WeightedStatistic | None, measurement: Measurement
+) -> PairsRater:
     own, others = answers.values[:, index], np.delete(answers.values, index, axis=1)
     both = ~np.isnan(others) & ~np.isnan(own)[:, None]
     return PairsRater(
@@ -142,6 +144,6 @@ def _rater(answers: Ratings, index: int, accuracy: WeightedStatistic | None, mea
         int((own == TIE).sum()),
         int(both.any(axis=1).sum()),
         float((others == own[:, None])[both].mean()) if both.any() else NAN,
-        NAN if accuracy is None else observed(accuracy, len({*answers.groups}))["mean"],
-        alpha_without(answers.values, index, measurement),
+        NAN if accuracy is None else compute_observed(accuracy, len({*answers.groups}))["mean"],
+        compute_alpha_without(answers.values, index, measurement),
     )

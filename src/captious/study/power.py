@@ -15,16 +15,16 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Column, Document, Result, Table
 from captious.stats.kendall import Kendall
-from captious.stats.tests import detectable, normal_point, power_of
+from captious.stats.tests import compute_power, find_detectable, normal_point
 
+# The lowest and the highest number of each argument of a simulation.
 BOUNDS: Mapping[str, tuple[int, int]] = {
     "items": (10, 100_000), "raters": (1, 1000), "levels": (2, 1000), "alike": (0, 1), "noise": (0, 1000),
 }  # fmt: skip
-"""The lowest and the highest number of each argument of a simulation."""
+# Captions × ratings of one simulated study; of a larger one fewer captions are simulated, and the error is scaled.
 CELLS = 20_000
-"""Captions × ratings of one simulated study; of a larger one fewer captions are simulated, and the error is scaled."""
+# Captions on which a metric with a given tau is found.
 CALIBRATION = 20_000
-"""Captions on which a metric with a given tau is found."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +54,7 @@ class Power(Result):
         return self.needed * self.raters
 
     def document(self) -> Document:
-        """What the planned study would show, and what it would take."""
+        """Build the document: what the planned study would show, and what it would take."""
         difference = f"difference of {self.difference:g} in tau-b ({100 * self.difference:g} of τ × 100)"
         planned = Table(
             "planned",
@@ -99,7 +99,7 @@ def simulate_power(
     noise: float = 0.8,
     resampling: Resampling = Resampling(samples=400),
 ) -> Power:
-    """Power of a comparison of two metrics whose tau-b with people differ by ``difference``.
+    """Simulate the power of a comparison of two metrics whose tau-b with people differ by ``difference``.
 
     Simulated: captions have a quality; every rater sees it with noise (sd ``noise`` of quality's) and answers on
     ``levels`` equally likely points; two metrics correlate with the ratings at ``tau`` and ``tau + difference`` and
@@ -122,17 +122,17 @@ def simulate_power(
         raise InputError(f"{resampling.samples} simulated studies, expected at least 2")
     _check_bounds({"items": items, "raters": raters, "levels": levels, "alike": alike, "noise": noise})
     world = _World(raters, levels, noise, alike)
-    error = _standard_error(world, items, (tau, tau + difference), resampling)
-    chance = power_of(difference, error, resampling.level)
+    error = _simulate_standard_error(world, items, (tau, tau + difference), resampling)
+    chance = compute_power(difference, error, resampling.level)
 
     def needed(wanted: float) -> int:
-        return math.ceil(items * (detectable(error, resampling.level, wanted) / abs(difference)) ** 2)
+        return math.ceil(items * (find_detectable(error, resampling.level, wanted) / abs(difference)) ** 2)
 
     assumed = f"tau {tau:g}, {raters} raters, {levels} levels, errors alike {alike:g}, noise {noise:g}, "
     assumed += f"seed {resampling.seed}"
     if (simulated := world.limit(items, CELLS)) < items:
         assumed += f", {simulated:,} captions simulated and the error scaled to {items:,}"
-    found = detectable(error, resampling.level)
+    found = find_detectable(error, resampling.level)
     return Power(items, raters, difference, error, chance, found, needed(0.8), needed(0.9), assumed)
 
 
@@ -161,8 +161,8 @@ def _check_bounds(arguments: Mapping[str, float]) -> None:
             raise InputError(f"{name}={value:g}, expected a number from {low} to {high}")
 
 
-def _standard_error(world: _World, items: int, taus: tuple[float, float], resampling: Resampling) -> float:
-    """The standard error of the difference between two metrics' tau-b, over simulated studies."""
+def _simulate_standard_error(world: _World, items: int, taus: tuple[float, float], resampling: Resampling) -> float:
+    """Compute the standard error of the difference between two metrics' tau-b, over simulated studies."""
     loads = world.find_loads(taus, resampling.seed)
     generator = np.random.default_rng(resampling.seed)
     simulated = world.limit(items, CELLS)
@@ -175,7 +175,7 @@ def _standard_error(world: _World, items: int, taus: tuple[float, float], resamp
 
 
 def _as_tau(name: str, value: float) -> float:
-    """A tau from what a person writes: 0.45, or 45 as tables print it.
+    """Convert a tau that a person writes: 0.45, or 45 as tables print it.
 
     >>> _as_tau("tau", 45), _as_tau("tau", 0.45)
     (0.45, 0.45)

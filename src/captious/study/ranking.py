@@ -14,13 +14,13 @@ from captious.render import Cell, Chart, Column, Document, Result, Section, Seri
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note
-from captious.study._columns import left_out_lines
+from captious.study._columns import list_left_out
 
+# What the bootstrap draws.
 Over: TypeAlias = Literal["images", "images+raters"]
-"""What the bootstrap draws."""
 POWER = 0.8
+# What ratings are called that are ranks; every ranking compares its systems two at a time.
 RANK = "rank"
-"""What ratings are called that are ranks; every ranking compares its systems two at a time."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class SystemRanking(Result):
         return self.tournament.ranked if self.tournament else []
 
     def document(self) -> Document:
-        """Means or win rates with a chart, tests between systems, and the power of the study."""
+        """Build the document: means or win rates with a chart, tests between systems, and the power of the study."""
         title = f"{PurePath(self.name).name}: which system people prefer"
         about = "Means or win rates of systems as people judged them, with intervals, and tests between every two."
         return Document(
@@ -116,7 +116,7 @@ class SystemRanking(Result):
         )
 
     def sections(self) -> list[Section]:
-        """Tables and charts; a study of metrics has them too."""
+        """Build tables and charts; a study of metrics has them too."""
         sections: list[Section] = []
         if self.standings:
             first, *aspects = self.standings
@@ -128,10 +128,10 @@ class SystemRanking(Result):
                 sections.append(replace(self._tests_table("aspect_tests", aspects), detail=True))
         if self.tournament is not None:
             key = "win_rates" if self.standings else "people"
-            table, chart = self.tournament.table(), self.tournament.chart()
+            table, chart = self.tournament.make_table(), self.tournament.draw_chart()
             title = "Win rates and strengths"
             sections += [replace(table, key=key, title=title, note=f"{table.note} {self._intervals}"), chart]
-            sections.append(replace(self.tournament.pairs(), key="people_pairs", title="Each two systems"))
+            sections.append(replace(self.tournament.make_pair_table(), key="people_pairs", title="Each two systems"))
         if self.power is not None:
             sections.append(Text([self.power_statement()], "What could have been found"))
         return sections
@@ -144,11 +144,11 @@ class SystemRanking(Result):
         return sentence
 
     def notes(self) -> list[str]:
-        """What the numbers rest on."""
-        return [self.counts, *left_out_lines(self.left_out), *self.remarks]
+        """List what the numbers rest on."""
+        return [self.counts, *list_left_out(self.left_out), *self.remarks]
 
     def power_statement(self) -> str:
-        """The difference that would have been found, in a sentence or two."""
+        """Describe the difference that would have been found, in a sentence or two."""
         power, level = self.power, 1 - self.resampling.level
         if power is None:
             return "Without resamples there is no statement of power."
@@ -249,7 +249,7 @@ class SystemRanking(Result):
         return Table(key, title, columns, rows, note)
 
     def data(self) -> dict[str, Any]:
-        """Everything as JSON."""
+        """Return everything as JSON."""
         return {
             "name": self.name,
             "order": self.order,

@@ -21,10 +21,10 @@ from captious.options import Missing
 from captious.stats.agreement import Measurement
 from captious.study._benchmarks import READERS
 from captious.study.recipes import Layout, Recipe, as_recipe
-from captious.study.records import UNNAMED, LeftOut, Record, locate, number, records
+from captious.study.records import UNNAMED, LeftOut, Record, find_layout, read_number, read_records
 
+# The answer of a rater who prefers neither caption.
 TIE = 0.5
-"""The answer of a rater who prefers neither caption."""
 COPY = "a copy of an earlier row"
 UNDECIDED = "people see no difference"
 SECOND = "a second answer of the same rater, the first one counts"
@@ -97,15 +97,15 @@ class Ratings:
         captions: CaptionSet | None = None,
         name: str = "ratings",
     ) -> Ratings:
-        """Ratings from one rating or one list of ratings by item id; without groups every item is its own."""
+        """Make ratings from one rating or one list of ratings by item id; without groups every item is its own."""
         lists = [
-            [number(entry, f"{name}: item {str(key)!r}", "rating") for entry in _listed(value)]
+            [read_number(entry, f"{name}: item {str(key)!r}", "rating") for entry in _make_list(value)]
             for key, value in ratings.items()
         ]
         ids = tuple(str(key) for key in ratings)
         return cls(
             ids,
-            matrix(lists),
+            pack_matrix(lists),
             tuple(map(str, groups)) if groups is not None else ids,
             tuple(map(str, systems)) if systems is not None else None,
             captions,
@@ -129,7 +129,7 @@ class Ratings:
         )
 
     def take(self, indices: Ints) -> Ratings:
-        """Only the items at these positions; the caption set stays whole."""
+        """Select the items at these positions; the caption set stays whole."""
         return replace(
             self,
             ids=tuple(self.ids[index] for index in indices),
@@ -190,7 +190,7 @@ class Preferences:
         return f"<Preferences {PurePath(self.name).name}: {len(self.preferred)} pairs>"
 
     def take(self, indices: Ints) -> Preferences:
-        """Only the pairs of the captions at these positions, two captions per pair."""
+        """Select the pairs of the captions at these positions, two captions per pair."""
         pairs = indices[::2] // 2
         return replace(
             self,
@@ -202,19 +202,19 @@ class Preferences:
         )
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _make_list(value: Any) -> Sequence[Any]:
     return list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
 
 
-def matrix(lists: Sequence[Sequence[float | None]]) -> Floats:
-    """Lists of ratings of any lengths as a matrix, NaN if there is none."""
+def pack_matrix(lists: Sequence[Sequence[float | None]]) -> Floats:
+    """Pack lists of ratings of any lengths into a matrix, NaN if there is none."""
     values = np.full((len(lists), max(map(len, lists), default=0)), np.nan)
     for row, ratings in enumerate(lists):
         values[row, : len(ratings)] = [np.nan if rating is None else rating for rating in ratings]
     return values
 
 
-def unused_answers(judged: Ratings | Preferences) -> dict[str, int]:
+def count_unused_answers(judged: Ratings | Preferences) -> dict[str, int]:
     """Return what was left out of the answers, by reason. Pairs that people tied are answers too."""
     return {reason: number for reason, number in judged.dropped.items() if reason != UNDECIDED}
 
@@ -222,14 +222,14 @@ def unused_answers(judged: Ratings | Preferences) -> dict[str, int]:
 def open_recipe(
     recipe: Recipe | str, folder: str | Path, images: str | Path | None = None, missing: Missing = "error"
 ) -> Ratings | Preferences:
-    """The data of a recipe, or of the one with this name, from its folder."""
+    """Open the data of a recipe, or of the one with this name, from its folder."""
     recipe, folder = as_recipe(recipe), Path(folder)
     left_out = LeftOut()
-    layout, references = locate(recipe, folder)
+    layout, references = find_layout(recipe, folder)
     path = folder / layout.ratings
     reader = READERS.get(layout.format)
     if reader is None:
-        read = records(layout, path, references, recipe.kind, missing, left_out)
+        read = read_records(layout, path, references, recipe.kind, missing, left_out)
     else:
         read = list(reader(path, left_out.numbers))
     if images is None and layout.images and (folder / layout.images).is_dir():
@@ -246,7 +246,7 @@ def open_ratings(
     images: Any = None,
     missing: Missing = "error",
 ) -> Ratings:
-    """Any file with rated captions, or their rows in memory."""
+    """Open any file with rated captions, or their rows in memory."""
     judgments = open_judgments(source, references, columns=columns, recipe=recipe, images=images, missing=missing)
     if isinstance(judgments, Preferences):
         raise InputError(f"{judgments.name}: contains pairs with a preferred caption, expected ratings")
@@ -262,7 +262,7 @@ def open_judgments(
     images: Any = None,
     missing: Missing = "error",
 ) -> Ratings | Preferences:
-    """Ratings or, where rows name the preferred one of two captions, preferences: a file, or its rows in memory.
+    """Open ratings or, if rows name the preferred one of two captions, preferences: a file, or its rows in memory.
 
     One row that cannot be read stops the reading, or with ``missing="skip"`` it is left out and counted.
     """
@@ -270,7 +270,7 @@ def open_judgments(
     layout = columns or Layout(name)
     kind: Literal["pairs"] | None = "pairs" if recipe is not None and recipe.kind == "pairs" else None
     left_out = LeftOut()
-    read = records(layout, source, references, kind, missing, left_out)
+    read = read_records(layout, source, references, kind, missing, left_out)
     return gather(recipe or Recipe(name, (layout,)), read, name, images, layout.question, missing, left_out)
 
 
@@ -281,7 +281,7 @@ def as_ratings(
     images: Any = None,
     missing: Missing = "error",
 ) -> Ratings | Preferences:
-    """Ratings from any source: a path, rows or a table in memory, or ratings by id."""
+    """Convert any source to ratings: a path, rows or a table in memory, or ratings by id."""
     if isinstance(ratings, (str, Path, list)) or hasattr(ratings, "columns"):
         return open_judgments(ratings, references, recipe=recipe, images=images, missing=missing)
     if references is not None or images is not None:
@@ -305,25 +305,25 @@ def gather(
     missing: Missing = "error",
     left_out: LeftOut | None = None,
 ) -> Ratings | Preferences:
-    """Ratings or preferences from records; ``question`` is what the ratings are called."""
+    """Gather ratings or preferences from records; ``question`` names the ratings."""
     if not records:
         raise InputError(f"{name}: contains no ratings")
     left_out = LeftOut() if left_out is None else left_out
     dropped = left_out.numbers
-    used = _after_rules(recipe, _drop_copies(records, dropped), dropped)
+    used = _apply_rules(recipe, _drop_copies(records, dropped), dropped)
     if not used:
         reasons = ", ".join(f"{number} ({reason})" for reason, number in dropped.items())
         raise InputError(f"{name}: no item is left; dropped: {reasons}")
     if len(used[0].captions) == 2:
-        return _preferences(used, recipe, name, images, missing, left_out)
+        return _gather_preferences(used, recipe, name, images, missing, left_out)
     if recipe.scale and missing == "skip":
         used = _drop_outside(used, recipe.scale, dropped)
-    merged, second = _merged(used, missing)
+    merged, second = _merge_ratings(used, missing)
     dropped[SECOND] += len(second)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
     items = [
         (key, record)
-        for key, record in zip(_ids(merged), merged, strict=True)
+        for key, record in zip(_make_ids(merged), merged, strict=True)
         if any(rating is not None for rating in record.ratings.values())
     ]
     if not items:
@@ -333,10 +333,10 @@ def gather(
     ids, rated = zip(*items, strict=True)
     captions = None
     if all(record.captions for record in rated):
-        captions = _caption_set([(key, record.captions[0], record) for key, record in items], name, images)
+        captions = _build_caption_set([(key, record.captions[0], record) for key, record in items], name, images)
     return Ratings(
         ids,
-        matrix([[record.ratings.get(rater) for rater in raters] for record in rated]),
+        pack_matrix([[record.ratings.get(rater) for rater in raters] for record in rated]),
         tuple(record.image for record in rated),
         tuple(str(record.system) for record in rated) if all(record.system is not None for record in rated) else None,
         captions,
@@ -345,20 +345,20 @@ def gather(
         tuple(rater or "rating 1" for rater in raters),
         {reason: number for reason, number in dropped.items() if number},
         tuple(record.where for record in rated),
-        (*left_out.warnings, *_without_system(rated), *_several_languages(rated)),
+        (*left_out.warnings, *_warn_missing_system(rated), *_warn_several_languages(rated)),
         question,
         {
-            aspect: matrix([[record.aspects[aspect].get(rater) for rater in raters] for record in rated])
+            aspect: pack_matrix([[record.aspects[aspect].get(rater) for rater in raters] for record in rated])
             for aspect in rated[0].aspects
         },
         recipe.measurement,
     )
 
 
-def _after_rules(recipe: Recipe, records: Sequence[Record], dropped: Counter[str]) -> list[Record]:
-    """The records after the recipe's rules for equal captions and for candidates that are among the references."""
+def _apply_rules(recipe: Recipe, records: Sequence[Record], dropped: Counter[str]) -> list[Record]:
+    """Apply the recipe's rules for equal captions and for candidates that are among the references."""
     if recipe.same == "drop":
-        different = [record for record in records if len({clean(text).lower() for text in record.captions}) > 1]
+        different = [record for record in records if len({clean_text(text).lower() for text in record.captions}) > 1]
         if equal := len(records) - len(different):
             dropped["the captions are equal except for case"] = equal
         records = different
@@ -373,28 +373,32 @@ def _after_rules(recipe: Recipe, records: Sequence[Record], dropped: Counter[str
         candidates: dict[str, set[str]] = {record.image: set() for record in records}
         for record in records:
             if recipe.own == "unreference" or record.system == recipe.humans:
-                candidates[record.image].update(map(clean, record.captions))
+                candidates[record.image].update(map(clean_text, record.captions))
         return [
             replace(
                 record,
-                references=tuple(text for text in record.references if clean(text) not in candidates[record.image]),
+                references=tuple(
+                    text for text in record.references if clean_text(text) not in candidates[record.image]
+                ),
             )
             for record in records
         ]
-    others = [record for record in records if not {*map(clean, record.captions)} & {*map(clean, record.references)}]
+    others = [
+        record for record in records if not {*map(clean_text, record.captions)} & {*map(clean_text, record.references)}
+    ]
     if lost := len(records) - len(others):
         dropped["the caption is one of the image's references"] = lost
     return others
 
 
-def _without_system(records: Sequence[Record]) -> tuple[str, ...]:
+def _warn_missing_system(records: Sequence[Record]) -> tuple[str, ...]:
     lacking = [record.where for record in records if record.system is None]
     if not lacking or len(lacking) == len(records):
         return ()
     return (f"{lacking[0]}: no system, as {len(lacking):,} of {len(records):,} captions: systems are not compared",)
 
 
-def _several_languages(records: Sequence[Record]) -> list[str]:
+def _warn_several_languages(records: Sequence[Record]) -> list[str]:
     codes = sorted({record.language for record in records} - {""})
     if len(codes) < 2:
         return []
@@ -405,7 +409,7 @@ def _several_languages(records: Sequence[Record]) -> list[str]:
 
 
 def _drop_copies(records: Sequence[Record], dropped: Counter[str]) -> list[Record]:
-    """Leave out rows that repeat an earlier one.
+    """Drop rows that repeat an earlier one.
 
     A row is a copy if it says the same of the same caption for the same raters. Rows with one rating and no rater are
     never copies: they are the ratings of several people.
@@ -428,7 +432,7 @@ def _drop_copies(records: Sequence[Record], dropped: Counter[str]) -> list[Recor
 
 
 def _drop_outside(records: Sequence[Record], scale: tuple[float, float], dropped: Counter[str]) -> list[Record]:
-    """Leave out single ratings that the scale does not have."""
+    """Drop single ratings that the scale does not have."""
     low, high = scale
     reason = f"a rating outside the scale {low:g} to {high:g}"
     kept = []
@@ -442,8 +446,8 @@ def _drop_outside(records: Sequence[Record], scale: tuple[float, float], dropped
     return kept
 
 
-def _merged(records: Sequence[Record], missing: Missing) -> tuple[list[Record], set[str]]:
-    """Single ratings of one caption, row by row, become one record; a list of ratings is one already.
+def _merge_ratings(records: Sequence[Record], missing: Missing) -> tuple[list[Record], set[str]]:
+    """Merge single ratings of one caption, row by row, into one record; a list of ratings is one already.
 
     Second answers of a rater are an error, or with ``missing="skip"`` left out: the second set says where they were.
     """
@@ -477,8 +481,8 @@ def _merged(records: Sequence[Record], missing: Missing) -> tuple[list[Record], 
     return result, second
 
 
-def _ids(records: Sequence[Record]) -> list[str]:
-    """The rows' own ids where they tell items apart, else id or image with the system, else with a number."""
+def _make_ids(records: Sequence[Record]) -> list[str]:
+    """Return the rows' own ids if they distinguish items, else id or image with the system, else with a number."""
     plain = [record.id if record.id is not None else record.image for record in records]
     if len({*plain}) == len(plain) and all(record.id is not None for record in records):
         return plain
@@ -493,7 +497,7 @@ def _ids(records: Sequence[Record]) -> list[str]:
     return numbered
 
 
-def _preferences(
+def _gather_preferences(
     records: list[Record],
     recipe: Recipe,
     name: str,
@@ -502,7 +506,7 @@ def _preferences(
     left_out: LeftOut,
 ) -> Preferences:
     dropped = left_out.numbers
-    answers, answered, second = _answers(records, name, missing)
+    answers, answered, second = _merge_answers(records, name, missing)
     dropped[SECOND] += len(second)
     records = [record for record in records if record.where not in second]
     decided = records
@@ -517,7 +521,7 @@ def _preferences(
         for key, record in zip(keys, decided, strict=True)
         for side in (0, 1)
     ]
-    captions = _caption_set(texts, name, images)
+    captions = _build_caption_set(texts, name, images)
     systems = [record.systems for record in decided if record.systems is not None]
     return Preferences(
         captions.ids,
@@ -530,13 +534,13 @@ def _preferences(
         answers,
         answered,
         tuple(systems) if len(systems) == len(decided) else None,
-        _scoring_plan(captions.ids, decided, records) if any(record.compared_with for record in decided) else None,
+        _plan_scoring(captions.ids, decided, records) if any(record.compared_with for record in decided) else None,
         tuple(left_out.warnings),
     )
 
 
-def _scoring_plan(ids: Sequence[str], decided: Sequence[Record], records: Sequence[Record]) -> ScoringPlan:
-    """What is scored for pairs whose captions have references of their own.
+def _plan_scoring(ids: Sequence[str], decided: Sequence[Record], records: Sequence[Record]) -> ScoringPlan:
+    """Plan what is scored for pairs whose captions have references of their own.
 
     Pairs that people did not decide are part of the corpora, as in the original, and have no value.
     """
@@ -554,17 +558,17 @@ def _scoring_plan(ids: Sequence[str], decided: Sequence[Record], records: Sequen
                 corpora.setdefault((record.corpus, side), []).append((key, record.captions[side], references))
     sets = [
         CaptionSet.of(
-            {key: clean(text) for key, text, _ in rows}, {key: [*map(clean, texts)] for key, _, texts in rows}
+            {key: clean_text(text) for key, text, _ in rows}, {key: [*map(clean_text, texts)] for key, _, texts in rows}
         )
         for rows in corpora.values()
     ]
     return ScoringPlan(tuple(sets), owners)
 
 
-def _answers(
+def _merge_answers(
     records: Sequence[Record], name: str, missing: Missing
 ) -> tuple[Ratings, tuple[tuple[str, str], ...] | None, set[str]]:
-    """Answers for the same two captions of an image as one item; where their sides are swapped, so is the answer.
+    """Merge answers for the same two captions of an image into one item; if their sides are swapped, so is the answer.
 
     Then the systems of the two captions, and where second answers were left out.
     """
@@ -573,7 +577,7 @@ def _answers(
     for record in records:
         answer = TIE if record.preferred is None else record.preferred
         given = dict(record.ratings) or {UNNAMED if record.rater is None else record.rater: answer}
-        captions, systems = tuple(map(clean, record.captions)), record.systems
+        captions, systems = tuple(map(clean_text, record.captions)), record.systems
         if (record.image, captions) not in sides and (record.image, captions[::-1]) in sides:
             given = {rater: None if one is None else 1 - one for rater, one in given.items()}
             captions = captions[::-1]
@@ -581,11 +585,11 @@ def _answers(
         sides.add((record.image, captions))
         one = Record(record.where, record.image, captions, given, system=record.category, systems=systems)
         judged.append(one)
-    merged, second = _merged(judged, missing)
+    merged, second = _merge_ratings(judged, missing)
     raters = tuple(dict.fromkeys(rater for record in merged for rater in record.ratings))
     answers = Ratings(
-        tuple(_ids(merged)),
-        matrix([[record.ratings.get(rater) for rater in raters] for record in merged]),
+        tuple(_make_ids(merged)),
+        pack_matrix([[record.ratings.get(rater) for rater in raters] for record in merged]),
         tuple(record.image for record in merged),
         name=name,
         raters=tuple(rater or "rating 1" for rater in raters),
@@ -594,15 +598,15 @@ def _answers(
     return answers, tuple(both) if len(both) == len(merged) else None, second
 
 
-def clean(text: str) -> str:
-    """The text with single spaces."""
+def clean_text(text: str) -> str:
+    """Replace runs of white space by single spaces."""
     return " ".join(text.split())
 
 
-def _caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: Any) -> CaptionSet:
+def _build_caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: Any) -> CaptionSet:
     captions = CaptionSet.of(
-        {key: clean(text) for key, text, _ in texts},
-        {key: [*map(clean, record.references)] for key, _, record in texts},
+        {key: clean_text(text) for key, text, _ in texts},
+        {key: [*map(clean_text, record.references)] for key, _, record in texts},
         {"image": [record.image for _, _, record in texts]},
         name,
     )

@@ -12,11 +12,11 @@ from captious._core.records import parse_record, parse_toml, read_text, rule
 from captious.errors import InputError, format_choices, format_suggestion
 from captious.render import Document, Result, Table, Text
 from captious.stats.agreement import Measurement
-from captious.study._columns import label
+from captious.study._columns import get_label
 
+# A candidate that is one of its image's references: kept; dropped; kept, and no reference for any candidate of the
+# image; or the last only for the captions that people wrote.
 Own = Literal["keep", "drop", "unreference", "humans"]
-"""A candidate that is one of its image's references: kept; dropped; kept, and no reference for any candidate of the
-image; or the last only for the captions that people wrote."""
 
 
 PeopleTies = Literal["drop", "half", "match"]
@@ -131,14 +131,14 @@ class Recipe:
         return "mean" if self.kind == "pairs" and self.statistic != "pooled" else self.statistic
 
     def of_layout(self, layout: Layout) -> Recipe:
-        """The recipe with the rules of one of its layouts."""
+        """Return the recipe with the rules of one of its layouts."""
         return self if layout.own is None else replace(self, own=layout.own)
 
     def protocol(self, headline: str = "") -> list[str]:
-        """What is printed with the result, which metrics are ranked by the headline."""
+        """Describe the protocol that is printed with the result; the headline ranks the metrics."""
         lines = [self.title or self.name]
         if self.kind == "pairs":
-            lines += self._pairs_protocol()
+            lines += self._describe_pairs()
         else:
             lines.append(
                 "rows: " + ("every rating is a row" if self.rows == "each" else "the mean of a caption's ratings")
@@ -150,7 +150,7 @@ class Recipe:
                     f"headline: Kendall's tau-{variant}; the other variant and the tie rates are printed beside it"
                 )
             else:
-                lines.append(f"headline: {label(headline)}; both variants of Kendall's tau are printed beside it")
+                lines.append(f"headline: {get_label(headline)}; both variants of Kendall's tau are printed beside it")
         if self.scale:
             lines.append(f"scale: {self.scale[0]:g} to {self.scale[1]:g}")
         own = {
@@ -171,7 +171,7 @@ class Recipe:
             lines.append(f"with and without the captions that people wrote (system {self.humans})")
         return [*lines, *self.notes, *([f"tried on the authors' files: {self.tried}"] if self.tried else [])]
 
-    def _pairs_protocol(self) -> list[str]:
+    def _describe_pairs(self) -> list[str]:
         if self.people_ties == "match":
             return [
                 "pairs: verdicts of three kinds must be equal; as many pairs as people tied are a tie of the metric, "
@@ -186,17 +186,17 @@ class Recipe:
 
 
 def from_toml(path: str | Path) -> Recipe:
-    """A recipe from a TOML file: the fields of `Recipe`, and one ``[[layouts]]`` table per `Layout`."""
+    """Read a recipe from a TOML file: the fields of `Recipe`, and one ``[[layouts]]`` table per `Layout`."""
     path = Path(path)
     table = parse_toml(read_text(path, "recipe"), str(path), "recipe")
     return parse_record(Recipe, {"name": path.stem, **table}, str(path))
 
 
-def recipe_named(name: str) -> Recipe | None:
-    """A built-in recipe, or one from a TOML file or from a folder with one; None if the name is that of a file."""
+def find_recipe(name: str) -> Recipe | None:
+    """Find a built-in recipe, or one from a TOML file or from a folder with one; None if the name is that of a file."""
     if name.endswith(".toml"):
         return from_toml(name)
-    if beside := recipe_in(Path(name)):
+    if beside := find_recipe_in(Path(name)):
         return from_toml(beside)
     if name in RECIPES:
         return RECIPES[name]
@@ -207,8 +207,8 @@ def recipe_named(name: str) -> Recipe | None:
     return None
 
 
-def recipe_in(folder: Path) -> Path | None:
-    """The one recipe in a folder, such as ``captious studio export`` writes beside the answers; None without one."""
+def find_recipe_in(folder: Path) -> Path | None:
+    """Find the one recipe in a folder, such as ``captious studio export`` writes with the answers; None without one."""
     if not folder.is_dir():
         return None
     recipes = [path for path in sorted(folder.glob("*.toml")) if "[[layouts]]" in read_text(path, "recipe")]
@@ -217,8 +217,8 @@ def recipe_in(folder: Path) -> Path | None:
     return recipes[0] if recipes else None
 
 
-def recipe_beside(source: str) -> str:
-    """The recipe that lies beside a file of ratings under the same name; the file itself where there is none."""
+def find_recipe_for(source: str) -> str:
+    """Find the recipe that has the same name as a file of ratings next to it; return the file itself if there is none."""
     path = Path(source)
     recipe = path.with_suffix(".toml")
     if path == recipe or not path.is_file() or not recipe.is_file() or "[[layouts]]" not in read_text(recipe, "recipe"):
@@ -227,22 +227,22 @@ def recipe_beside(source: str) -> str:
 
 
 def as_recipe(recipe: Any) -> Recipe:
-    """A recipe, or the one that a name or the path of a TOML file stands for."""
-    found = recipe_named(str(recipe)) if isinstance(recipe, (str, Path)) else recipe
+    """Convert a recipe, a name or the path of a TOML file to a recipe."""
+    found = find_recipe(str(recipe)) if isinstance(recipe, (str, Path)) else recipe
     if not isinstance(found, Recipe):
         raise InputError(f"recipe={str(recipe)[:40]!r}, expected a Recipe, or the name of one: {', '.join(RECIPES)}")
     return found
 
 
-def _built_in() -> dict[str, Recipe]:
+def _read_built_in() -> dict[str, Recipe]:
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return {
         name: parse_record(Recipe, {"name": name, **table}, name) for name, table in parse_toml(text, "", "").items()
     }
 
 
-RECIPES = _built_in()
-"""The built-in recipes by name, those of ``recipes.toml``."""
+# The built-in recipes by name, those of `recipes.toml`.
+RECIPES = _read_built_in()
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,7 +256,10 @@ class Catalog(Result):
 
     def search(self, word: str) -> Catalog:
         """Return the recipe of this name, or all whose name contains the word; if none does, those whose text does."""
-        wanted, texts = word.lower(), {name: " ".join(_recipe_lines(one)).lower() for name, one in self.recipes.items()}
+        wanted, texts = (
+            word.lower(),
+            {name: " ".join(_list_recipe_lines(one)).lower() for name, one in self.recipes.items()},
+        )
         for matches in (
             [name for name in self.recipes if wanted == name],
             [name for name in self.recipes if wanted in name],
@@ -267,7 +270,7 @@ class Catalog(Result):
         raise InputError(f"no recipe contains {word[:60]!r}{format_choices(word, self.recipes)}")
 
     def document(self) -> Document:
-        """Each recipe's protocol, the files that are looked for, and where to get them."""
+        """Build the list of recipes: protocol, the files that are looked for, and where to get them."""
         overview = Table(
             "recipes",
             "Benchmarks that have a recipe",
@@ -276,16 +279,16 @@ class Catalog(Result):
                 [
                     recipe.name,
                     recipe.kind,
-                    label(recipe.headline),
+                    get_label(recipe.headline),
                     re.split(r"[;:,]", recipe.tried)[0],
                 ]
                 for recipe in self.recipes.values()
             ],
         )
-        details = [Text(_recipe_lines(recipe), name, bullets=True) for name, recipe in self.recipes.items()]
+        details = [Text(_list_recipe_lines(recipe), name, bullets=True) for name, recipe in self.recipes.items()]
         return Document(overview.title, "", [overview, *details], data=self.recipes, name="recipes")
 
 
-def _recipe_lines(recipe: Recipe) -> list[str]:
+def _list_recipe_lines(recipe: Recipe) -> list[str]:
     files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
     return [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]

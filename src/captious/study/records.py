@@ -33,19 +33,19 @@ from captious.io.rows import Row
 from captious.options import Missing, Reading
 from captious.study.recipes import Layout, Recipe
 
+# A single rating of nobody in particular.
 UNNAMED = ""
-"""A single rating of nobody in particular."""
+# Lists of references.
 References = tuple[tuple[str, ...], ...]
-"""Lists of references."""
+# Columns that `captious studio export` writes beside the ratings.
 COMMENT, SECONDS = "comment", "seconds"
-"""Columns that ``captious studio export`` writes beside the ratings."""
 _NOT_ASPECTS = {
     *(CANDIDATE_COLUMNS + GROUP_COLUMNS + IMAGE_COLUMNS + ITEM_COLUMNS + RATER_COLUMNS),
     *(RATING_COLUMNS + REFERENCE_COLUMNS + SYSTEM_COLUMNS),
     *(COMMENT, SECONDS, "purpose", "place", "late"),
 }
+# The largest rating or value: the statistics square and add them.
 LARGEST = 1e100
-"""The largest rating or value: the statistics square and add them."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Record:
     """How long the rater took."""
 
 
-def locate(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
-    """The layout that the folder has, and its file of references; without one the error says what to fetch."""
+def find_layout(recipe: Recipe, folder: Path) -> tuple[Layout, Path | None]:
+    """Find the layout that the folder has, and its file of references; without one the error says what to fetch."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder of data for {recipe.name}; get it from: {recipe.source}")
     for layout in recipe.layouts:
@@ -106,7 +106,7 @@ class LeftOut:
     warnings: list[str] = field(default_factory=list)
 
 
-def records(
+def read_records(
     layout: Layout,
     ratings: Any,
     references: Any,
@@ -119,9 +119,9 @@ def records(
     A row that cannot be read is an error, or with ``missing="skip"`` it is counted in ``left_out``.
     """
     if layout.format in ("flickr8k", "crowdflower"):
-        return list(_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
+        return list(_read_flickr8k(ratings, str(references), share=layout.format == "crowdflower"))
     if layout.format == "clipscore":
-        return list(_clipscore(ratings))
+        return list(_read_clipscore(ratings))
     by_image = {}
     if references is not None:
         reading = Reading(references_id_column=layout.references_id)
@@ -141,7 +141,7 @@ def read_rating_rows(
 ) -> list[Record]:
     """Read the rows of a file of ratings or pairs, which messages call by its ``name``."""
     pairs = kind == "pairs" or (kind is None and bool(rows) and _is_pair(rows[0].fields, layout))
-    _require_columns(layout if not pairs else replace(layout, preferred=_preferred(layout)), name, rows)
+    _require_columns(layout if not pairs else replace(layout, preferred=_get_preferred_columns(layout)), name, rows)
     wanted = [row for row in rows if _is_wanted(row.fields, layout)]
     return _read_each(
         wanted,
@@ -185,19 +185,19 @@ def _is_plain_number(value: Any) -> bool:
 
 
 def _is_pair(row: Mapping[str, Any], layout: Layout) -> bool:
-    """Whether a row names the preferred one of its captions, and has no rating."""
-    if layout.rating_columns or _preferred(layout) not in row:
+    """Return whether a row names the preferred one of its captions, and has no rating."""
+    if layout.rating_columns or _get_preferred_columns(layout) not in row:
         return False
-    caption = _column(row, layout.caption_columns, CANDIDATE_COLUMNS)
-    return isinstance(row[caption] if caption else None, list) or _column(row, None, RATING_COLUMNS) is None
+    caption = _get_cell(row, layout.caption_columns, CANDIDATE_COLUMNS)
+    return isinstance(row[caption] if caption else None, list) or _get_cell(row, None, RATING_COLUMNS) is None
 
 
-def _preferred(layout: Layout) -> str | int:
+def _get_preferred_columns(layout: Layout) -> str | int:
     return "preferred" if layout.preferred is None else layout.preferred
 
 
 def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
-    """Whether a row has the values that the layout asks for, and is in its language."""
+    """Return whether a row has the values that the layout asks for, and is in its language."""
     if layout.language and parse_language_code(row.get(LANGUAGE_COLUMN)) not in ("", layout.language):
         return False
     conditions = (pair.partition("=") for pair in layout.only)
@@ -205,22 +205,22 @@ def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
 
 
 def _require_columns(layout: Layout, source: str, rows: Sequence[Row]) -> None:
-    """A column that is named must exist."""
+    """Raise InputError if a named column does not exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     named = (layout.image, layout.reference, layout.system, layout.category, layout.rater, layout.preferred)
     several = (*layout.caption_columns, *layout.rating_columns, *layout.aspects)
     conditions = (pair.partition("=")[0] for pair in layout.only)
-    for name in (*id_columns(layout.id, columns), *named, *several, *conditions):
+    for name in (*find_id_columns(layout.id, columns), *named, *several, *conditions):
         if isinstance(name, str) and rows and name not in columns:
             raise InputError(
                 f"{source}: no column {name!r}, found columns {', '.join(columns)}{format_suggestion(name, columns)}"
             )
 
 
-def id_columns(wanted: str | None, columns: Iterable[str]) -> list[str]:
-    """The columns that make an id: one, or several named with commas; none if none is requested.
+def find_id_columns(wanted: str | None, columns: Iterable[str]) -> list[str]:
+    """List the columns that make an id: one, or several named with commas; none if none is requested.
 
-    >>> id_columns("id,style", ["id", "style"]), id_columns("a,b", ["a,b"])
+    >>> find_id_columns("id,style", ["id", "style"]), find_id_columns("a,b", ["a,b"])
     (['id', 'style'], ['a,b'])
     """
     if wanted is None or wanted in columns:
@@ -231,135 +231,146 @@ def id_columns(wanted: str | None, columns: Iterable[str]) -> list[str]:
 def _record(
     where: str, row: Mapping[str, Any], layout: Layout, references: Mapping[str, list[str]], pairs: bool
 ) -> Record:
-    captions = _captions(where, row, layout, pairs)
-    keys = [_name(where, row, column, (), "item") for column in id_columns(layout.id, row)]
-    key = ":".join(map(str, keys)) if keys else _name(where, row, None, ITEM_COLUMNS, "item")
-    image = _name(where, row, layout.image, GROUP_COLUMNS, "image") or key
+    captions = _read_captions(where, row, layout, pairs)
+    keys = [_read_name(where, row, column, (), "item") for column in find_id_columns(layout.id, row)]
+    key = ":".join(map(str, keys)) if keys else _read_name(where, row, None, ITEM_COLUMNS, "item")
+    image = _read_name(where, row, layout.image, GROUP_COLUMNS, "image") or key
     if image is None:
         raise InputError(f"{where}: no image or id: found columns {', '.join(row)}; name it with group=...")
-    own = _column(row, layout.reference, REFERENCE_COLUMNS)
+    own = _get_cell(row, layout.reference, REFERENCE_COLUMNS)
     common = Record(
         where,
         image,
         captions,
-        references=tuple(references_of(references, image, key)) if references else _texts(where, own and row[own]),
+        references=tuple(find_references(references, image, key))
+        if references
+        else _read_texts(where, own and row[own]),
         id=key,
-        system=None if pairs else _name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
-        category=_name(where, row, layout.category, ("category",), "category"),
+        system=None if pairs else _read_name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
+        category=_read_name(where, row, layout.category, ("category",), "category"),
         language=parse_language_code(row.get(LANGUAGE_COLUMN)),
         comment=str(row.get(COMMENT) or ""),
-        seconds=_seconds(row.get(SECONDS)),
+        seconds=_read_seconds(row.get(SECONDS)),
     )
-    rater = _name(where, row, layout.rater, RATER_COLUMNS, "rater")
+    rater = _read_name(where, row, layout.rater, RATER_COLUMNS, "rater")
     if pairs:
-        preferred = _choice(where, row, _preferred(layout))
+        preferred = _read_choice(where, row, _get_preferred_columns(layout))
         return replace(common, preferred=preferred, rater=rater, systems=_pair_systems(where, row, layout.system))
-    aspects = {name: _ratings(row.get(name), rater, where, name) for name in layout.aspects}
+    aspects = {name: _read_ratings(row.get(name), rater, where, name) for name in layout.aspects}
     common = replace(common, aspects=aspects)
     wanted = layout.rating_columns
     if len(wanted) > 1:
-        columns = [pick(row, name, RATING_COLUMNS, where, "rating") for name in wanted]
-        return replace(common, ratings={name: number(row[name], where, name) for name in columns})
-    column = pick(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
-    value = row[column] if layout.entry is None else _entries(row[column], layout.entry, where, column)
-    value = _level(value, layout.levels, where, column) if layout.levels else value
-    return replace(common, ratings=_ratings(value, rater, where, column))
+        columns = [pick_column(row, name, RATING_COLUMNS, where, "rating") for name in wanted]
+        return replace(common, ratings={name: read_number(row[name], where, name) for name in columns})
+    column = pick_column(row, wanted[0] if wanted else None, RATING_COLUMNS, where, "rating")
+    value = row[column] if layout.entry is None else _get_entries(row[column], layout.entry, where, column)
+    value = _convert_level(value, layout.levels, where, column) if layout.levels else value
+    return replace(common, ratings=_read_ratings(value, rater, where, column))
 
 
-def _choice(where: str, row: Mapping[str, Any], preferred: str | int) -> float | None:
+def _read_choice(where: str, row: Mapping[str, Any], preferred: str | int) -> float | None:
     """Return the preferred caption of a pair, None for a tie; a row without an answer is no tie."""
     if isinstance(preferred, str) and preferred not in row:
         raise InputError(f"{where}: no {preferred!r}, found columns {', '.join(row)}, expected 0, 1, or null for a tie")
     chosen = row[preferred] if isinstance(preferred, str) else preferred
     if isinstance(chosen, bool) or chosen not in (0, 1, "0", "1", None, "tie"):
-        raise InputError(f"{where}: preferred is {_shown(chosen)}, expected 0 or 1, or null for a tie (in CSV: tie)")
+        raise InputError(
+            f"{where}: preferred is {_format_value(chosen)}, expected 0 or 1, or null for a tie (in CSV: tie)"
+        )
     return None if chosen in (None, "tie") else float(chosen)
 
 
-def _entries(lists: Any, entry: int, where: str, column: str) -> list[Any]:
-    """One number of each rater's list."""
+def _get_entries(lists: Any, entry: int, where: str, column: str) -> list[Any]:
+    """Get one number of each rater's list."""
     several = isinstance(lists, list) and all(isinstance(one, list) and len(one) > entry for one in lists)
     if not several:
-        raise InputError(f"{where}: {column} is {_shown(lists)}, expected a list of {entry + 1} or more for each rater")
+        raise InputError(
+            f"{where}: {column} is {_format_value(lists)}, expected a list of {entry + 1} or more for each rater"
+        )
     return [one[entry] for one in lists]
 
 
-def _seconds(value: Any) -> float | None:
+def _read_seconds(value: Any) -> float | None:
     """Return how long a rater took; no statistic rests on it, so what is no number is none."""
     try:
-        return number(value, "", SECONDS)
+        return read_number(value, "", SECONDS)
     except InputError:
         return None
 
 
 def _pair_systems(where: str, row: Mapping[str, Any], wanted: str | None) -> tuple[str, str] | None:
-    """Who wrote the two captions of a pair; None if the row does not say it."""
-    column = _column(row, wanted, PAIR_SYSTEM_COLUMNS)
+    """Get who wrote the two captions of a pair; None if the row does not say it."""
+    column = _get_cell(row, wanted, PAIR_SYSTEM_COLUMNS)
     names = None if column is None else row[column]
     named = isinstance(names, list) and len(names) == 2 and all(one not in (None, "") for one in names)
     if not named and wanted is None:
         return None
     if not named:
-        raise InputError(f"{where}: {column or wanted} is {_shown(names)}, expected the names of two systems")
-    first, second = (str(name_in(one, where, str(column))) for one in names or ())
+        raise InputError(f"{where}: {column or wanted} is {_format_value(names)}, expected the names of two systems")
+    first, second = (str(read_name(one, where, str(column))) for one in names or ())
     return first, second
 
 
-def _captions(where: str, row: Mapping[str, Any], layout: Layout, pairs: bool) -> tuple[str, ...]:
+def _read_captions(where: str, row: Mapping[str, Any], layout: Layout, pairs: bool) -> tuple[str, ...]:
     columns = layout.caption_columns
     if not (columns or pairs or any(name in row for name in CANDIDATE_COLUMNS)):
         return ()
     if len(columns) > 1:
         texts: Any = [row.get(column) for column in columns]
     else:
-        texts = row[pick(row, columns[0] if columns else None, CANDIDATE_COLUMNS, where, "caption")]
+        texts = row[pick_column(row, columns[0] if columns else None, CANDIDATE_COLUMNS, where, "caption")]
     captions = tuple(texts) if isinstance(texts, list) else (texts,)
     if not all(isinstance(text, str) for text in captions) or len(captions) != (2 if pairs else 1):
-        raise InputError(f"{where}: caption is {_shown(texts)}, expected {'two strings' if pairs else 'a string'}")
-    return tuple(_valid(text, where, "caption") for text in captions)
+        raise InputError(
+            f"{where}: caption is {_format_value(texts)}, expected {'two strings' if pairs else 'a string'}"
+        )
+    return tuple(_check_valid(text, where, "caption") for text in captions)
 
 
-def _texts(where: str, value: Any) -> tuple[str, ...]:
-    """The references of a row: one text or a list of them; an empty cell or null is none."""
+def _read_texts(where: str, value: Any) -> tuple[str, ...]:
+    """Get the references of a row: one text or a list of them; an empty cell or null is none."""
     if value is None or value == "":
         return ()
     texts = value if isinstance(value, (list, tuple)) else (value,)
     for text in texts:
         if not isinstance(text, str):
-            raise InputError(f"{where}: reference is {_shown(text)}, expected a string")
-    return tuple(_valid(text, where, "reference") for text in texts)
+            raise InputError(f"{where}: reference is {_format_value(text)}, expected a string")
+    return tuple(_check_valid(text, where, "reference") for text in texts)
 
 
-def _level(value: Any, levels: Sequence[str], where: str, column: str) -> str | None:
-    """The number of a rating that is written as a word.
+def _convert_level(value: Any, levels: Sequence[str], where: str, column: str) -> str | None:
+    """Convert a rating that is written as a word to its number.
 
-    >>> _level(True, ["true=0", "false=1"], "a.jsonl: row 1", "wrong")
+    >>> _convert_level(True, ["true=0", "false=1"], "a.jsonl: row 1", "wrong")
     '0'
     """
     numbers = dict(pair.split("=", 1) for pair in levels)
     if value is None or value == "":
         return None
     if str(value).lower() not in numbers:
-        raise InputError(f"{where}: {column} is {_shown(value)}, expected {' or '.join(numbers)}")
+        raise InputError(f"{where}: {column} is {_format_value(value)}, expected {' or '.join(numbers)}")
     return numbers[str(value).lower()]
 
 
-def _ratings(value: Any, rater: str | None, where: str, column: str) -> dict[str, float | None]:
+def _read_ratings(value: Any, rater: str | None, where: str, column: str) -> dict[str, float | None]:
     if rater is not None and (isinstance(value, dict) or (isinstance(value, list) and len(value) != 1)):
         raise InputError(
-            f"{where}: {column} is {_shown(value)}, expected a number: the row names its rater, {rater!r}, and has "
+            f"{where}: {column} is {_format_value(value)}, expected a number: the row names its rater, {rater!r}, and has "
             "one rating"
         )
     if isinstance(value, dict):
-        return {_valid(str(name), where, "rater"): number(rating, where, column) for name, rating in value.items()}
+        return {
+            _check_valid(str(name), where, "rater"): read_number(rating, where, column)
+            for name, rating in value.items()
+        }
     if isinstance(value, list) and len(value) != 1:
-        return {str(index): number(rating, where, column) for index, rating in enumerate(value, 1)}
+        return {str(index): read_number(rating, where, column) for index, rating in enumerate(value, 1)}
     alone = value[0] if isinstance(value, list) else value
-    return {rater if rater is not None else UNNAMED: number(alone, where, column)}
+    return {rater if rater is not None else UNNAMED: read_number(alone, where, column)}
 
 
-def number(value: Any, where: str, column: str) -> float | None:
-    """A number from a cell; empty cells, nulls and NaN are missing, and what no statistic can hold is refused."""
+def read_number(value: Any, where: str, column: str) -> float | None:
+    """Convert a cell to a number; empty cells, nulls and NaN are missing, and what no statistic can take is refused."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
@@ -369,24 +380,24 @@ def number(value: Any, where: str, column: str) -> float | None:
     except OverflowError:
         result = math.inf
     except (TypeError, ValueError):
-        raise InputError(f"{where}: {column} is {_shown(value)}, expected a number") from None
+        raise InputError(f"{where}: {column} is {_format_value(value)}, expected a number") from None
     if abs(result) > LARGEST:
         size = "infinite or too large" if math.isinf(result) else f"{result:g}"
         raise InputError(f"{where}: {column} is {size}, expected a number of at most {LARGEST:g}")
     return None if math.isnan(result) else result
 
 
-def references_of(references: Mapping[str, list[str]], image: str, key: str | None = None) -> list[str]:
-    """References by the image's name, its stem, or the number at its end (COCO)."""
+def find_references(references: Mapping[str, list[str]], image: str, key: str | None = None) -> list[str]:
+    """Find references by the image's name, its stem, or the number at its end (COCO)."""
     for name in (image, Path(image).stem, re.sub(r"^.*?0*(\d+)(\.\w+)?$", r"\1", image), key):
         if name is not None and name in references:
             return references[name]
     return []
 
 
-def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], where: str, what: str) -> str:
-    """The column to use: the requested one, or the first usual one."""
-    column = _column(row, wanted, usual)
+def pick_column(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], where: str, what: str) -> str:
+    """Choose the column to use: the requested one, or the first usual one."""
+    column = _get_cell(row, wanted, usual)
     if column is None:
         expected = repr(wanted) if wanted else f"one of {', '.join(usual)}"
         hint = format_suggestion(wanted, map(str, row)) if wanted else ""
@@ -394,43 +405,45 @@ def pick(row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], whe
     return column
 
 
-def _column(row: Mapping[str, Any], wanted: str | tuple[str, ...] | None, usual: tuple[str, ...]) -> str | None:
+def _get_cell(row: Mapping[str, Any], wanted: str | tuple[str, ...] | None, usual: tuple[str, ...]) -> str | None:
     named = (wanted,) if isinstance(wanted, str) else wanted
     return next((name for name in named or usual if name in row), None)
 
 
-def _name(where: str, row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], what: str) -> str | None:
-    """An id or another name; None if the row has none, which is an error in a requested column."""
-    column = _column(row, wanted, usual)
-    name = None if column is None else name_in(row[column], where, column)
+def _read_name(where: str, row: Mapping[str, Any], wanted: str | None, usual: tuple[str, ...], what: str) -> str | None:
+    """Get an id or another name; None if the row has none, which is an error in a requested column."""
+    column = _get_cell(row, wanted, usual)
+    name = None if column is None else read_name(row[column], where, column)
     if name is None and wanted is not None:
         raise InputError(f"{where}: no value in column {wanted!r}, expected the name of the {what}")
     return name
 
 
-def name_in(value: Any, where: str, column: str) -> str | None:
-    """The name in a cell, a string or a number; None if it is empty."""
+def read_name(value: Any, where: str, column: str) -> str | None:
+    """Convert a cell, a string or a number, to a name; None if it is empty."""
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     named = isinstance(value, (str, int, float)) and not isinstance(value, bool)
     if not named or value in (math.inf, -math.inf):
-        raise InputError(f"{where}: {column} is {_shown(value)}, expected a string or a number")
-    return _valid(str(value), where, column)
+        raise InputError(f"{where}: {column} is {_format_value(value)}, expected a string or a number")
+    return _check_valid(str(value), where, column)
 
 
-def _valid(text: str, where: str, what: str) -> str:
+def _check_valid(text: str, where: str, what: str) -> str:
     return check_text(text, where, what, refuse) or ""
 
 
-def _shown(value: Any) -> str:
-    """A value as messages show it, cut short."""
+def _format_value(value: Any) -> str:
+    """Format a value for messages, cut short."""
     return repr(value[:40]) if isinstance(value, str) else describe_value(value)
 
 
-def _flickr8k(ratings: Path | str, tokens: str, share: bool) -> Iterator[Record]:
-    """Annotations and Flickr8k.token.txt: three ratings a row, or the share of yes before the two numbers of votes."""
+def _read_flickr8k(ratings: Path | str, tokens: str, share: bool) -> Iterator[Record]:
+    """Read annotations and Flickr8k.token.txt: three ratings a row, or the share of yes before the two numbers of
+    votes.
+    """
     captions = dict(line.split("\t", 1) for line in read_text(tokens).splitlines() if "\t" in line)
     references: dict[str, list[str]] = {}
     for key, text in captions.items():
@@ -442,13 +455,13 @@ def _flickr8k(ratings: Path | str, tokens: str, share: bool) -> Iterator[Record]
         if cells[1] not in captions:
             raise InputError(f"{where}: caption {cells[1]} is not in {tokens}")
         numbers = cells[2:3] if share else cells[2:]
-        by_rater = {str(rater): number(value, where, "rating") for rater, value in enumerate(numbers, 1)}
+        by_rater = {str(rater): read_number(value, where, "rating") for rater, value in enumerate(numbers, 1)}
         own = tuple(references.get(cells[0], ()))
         yield Record(where, cells[0], (captions[cells[1]],), by_rater, own, id=f"{cells[0]}/{cells[1]}")
 
 
-def _clipscore(path: Path | str) -> Iterator[Record]:
-    """The JSON of jmhessel/clipscore: one judgement per rating; those of one caption of one image are gathered."""
+def _read_clipscore(path: Path | str) -> Iterator[Record]:
+    """Read the JSON of jmhessel/clipscore: one judgement per rating; those of one caption of one image are gathered."""
     expected = "{image: {ground_truth: […], human_judgement: [{caption, rating}]}}"
     try:
         data = json.loads(read_text(path))
@@ -464,10 +477,12 @@ def _clipscore(path: Path | str) -> Iterator[Record]:
         gathered: dict[str, dict[str, float | None]] = {}
         for judgement in judgements:
             if not isinstance(judgement, dict) or not isinstance(judgement.get("caption"), str):
-                raise InputError(f"{where}: a judgement is {_shown(judgement)}, expected a caption and its rating")
-            ratings = gathered.setdefault(_valid(judgement["caption"], where, "caption"), {})
-            ratings[str(len(ratings) + 1)] = number(judgement.get("rating"), where, "rating")
-        name = Path(_valid(str(entry.get("image_path", image)), where, "image")).name
-        references = _texts(where, entry.get("ground_truth"))
+                raise InputError(
+                    f"{where}: a judgement is {_format_value(judgement)}, expected a caption and its rating"
+                )
+            ratings = gathered.setdefault(_check_valid(judgement["caption"], where, "caption"), {})
+            ratings[str(len(ratings) + 1)] = read_number(judgement.get("rating"), where, "rating")
+        name = Path(_check_valid(str(entry.get("image_path", image)), where, "image")).name
+        references = _read_texts(where, entry.get("ground_truth"))
         for caption, ratings in gathered.items():
             yield Record(where, name, (caption,), ratings, references)

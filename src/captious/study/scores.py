@@ -21,12 +21,12 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, parse_all
 from captious.options import Missing
-from captious.runs.folder import has_runs, runs_in
-from captious.runs.pairing import shared_metrics
-from captious.runs.report import Report, disambiguate_labels, report_of
-from captious.study.ratings import Preferences, Ratings, ScoringPlan, clean
+from captious.runs.folder import has_runs, open_runs
+from captious.runs.pairing import find_shared_metrics
+from captious.runs.report import Report, disambiguate_labels, make_report
+from captious.study.ratings import Preferences, Ratings, ScoringPlan, clean_text
 from captious.study.recipes import Recipe
-from captious.study.records import id_columns, name_in, number
+from captious.study.records import find_id_columns, read_name, read_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def measure(
     seeds: int | None = None,
     by_seed: bool = False,
 ) -> list[MetricScores]:
-    """Metrics on the captions that were rated.
+    """Measure metrics on the captions that were rated.
 
     With ``by_seed`` a metric that depends on a seed has one entry for each, called ``name@1``, ``name@2``, …;
     ``seeds`` sets how many, for the metrics that have any.
@@ -81,7 +81,7 @@ def measure(
         if progress:
             progress(metric.label)
         if isinstance(ratings, Preferences) and ratings.scoring is not None:
-            planned.append(_by_plan(metric, ratings, ratings.scoring))
+            planned.append(_score_by_plan(metric, ratings, ratings.scoring))
             continue
         measured.append(metric.measure(ratings.captions))
         metric.refuse_empty(measured[-1], ratings.name)
@@ -103,8 +103,8 @@ def measure(
     return scores
 
 
-def _by_plan(metric: Metric, pairs: Preferences, plan: ScoringPlan) -> MetricScores:
-    """A metric as a protocol scores it: each set apart, and the mean of the values that a caption has.
+def _score_by_plan(metric: Metric, pairs: Preferences, plan: ScoringPlan) -> MetricScores:
+    """Score a metric as a protocol does: each set apart, and the mean of the values that a caption has.
 
     A set is prepared with all its captions, and those that people judged are scored.
     """
@@ -132,8 +132,8 @@ def _by_plan(metric: Metric, pairs: Preferences, plan: ScoringPlan) -> MetricSco
     )
 
 
-def notes_of(scores: Iterable[MetricScores]) -> list[str]:
-    """What computing the values took, each line once: the seeds of a metric share theirs."""
+def list_notes(scores: Iterable[MetricScores]) -> list[str]:
+    """List what computing the values took, each line once: the seeds of a metric share theirs."""
     return list(dict.fromkeys(note for score in scores for note in score.notes))
 
 
@@ -155,7 +155,7 @@ def scores_of(
         )
     if not measurements:
         raise InputError("no metric to study")
-    scores = [_join(str(key), one, ids, name, missing, hint) for key, one in measurements.items()]
+    scores = [_join_values(str(key), one, ids, name, missing, hint) for key, one in measurements.items()]
     labels = disambiguate_labels({score.key: score.label for score in scores})
     return [replace(score, label=labels[score.key]) for score in scores]
 
@@ -167,7 +167,8 @@ def read_scores(
     missing: Missing = "error",
     id_column: str | None = None,
 ) -> list[MetricScores]:
-    """Every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its caption.
+    """Read every column of numbers in a file or a frame whose rows name an item by its id, or by its image and its
+    caption.
 
     Columns may be called as the recipe's layouts call them, or as usual. A column with more numbers than texts is a
     metric; a text among them, such as n/a, is a missing value, and is counted. Columns of text are named in the notes.
@@ -179,21 +180,21 @@ def read_scores(
         return (*dict.fromkeys(name for name in named if isinstance(name, str)), *usual)
 
     ids = (id_column,) if id_column is not None else columns_named("id", ITEM_COLUMNS)
-    named_ids = {name for wanted in ids for name in id_columns(wanted, ())}
+    named_ids = {name for wanted in ids for name in find_id_columns(wanted, ())}
     images, captions = columns_named("image", GROUP_COLUMNS), columns_named("caption", CANDIDATE_COLUMNS)
     systems = columns_named("system", SYSTEM_COLUMNS)
     rated = [name for layout in layouts for name in (*layout.rating_columns, *layout.aspects)]
     naming = {*ids, *named_ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
     index = _ItemIndex(ratings)
     rows = list(read_rows(path, role="scores"))
-    kinds = _column_kinds(rows, naming)
+    kinds = _find_column_kinds(rows, naming)
     columns: dict[str, dict[str, float]] = {name: {} for name, kind in kinds.items() if kind.is_metric}
     for row in rows:
-        for name in id_columns(id_column, row.fields):
+        for name in find_id_columns(id_column, row.fields):
             if name not in row.fields:
                 hint = format_suggestion(name, row.fields)
                 raise InputError(f"{row.where}: no column {name!r}, found columns {', '.join(row.fields)}{hint}")
-        key, image, caption, system = (_named(row, names) for names in (ids, images, captions, systems))
+        key, image, caption, system = (_read_item_name(row, names) for names in (ids, images, captions, systems))
         if key is None and image is None:
             raise InputError(f"{row.where}: no id: found columns {', '.join(row.fields)}; {SCHEME}")
         items = index.items(row.where, key, image, caption, system)
@@ -201,7 +202,7 @@ def read_scores(
             if column not in row.fields:
                 continue
             cell = row.fields[column]
-            read = number(cell, row.where, column) if _is_number(cell) else None
+            read = read_number(cell, row.where, column) if _is_number(cell) else None
             value = np.nan if read is None else read
             for item in items:
                 before = values.setdefault(item, value)
@@ -213,7 +214,7 @@ def read_scores(
     if not columns:
         raise InputError(f"{file}: no column of numbers beside the ids" + (f"; {notes[0]}" if notes else ""))
     scores = scores_of(columns, ratings.ids, f"{ratings.name} and {file}", missing, f"; {SCHEME}")
-    return [replace(_with_texts(score, kinds[score.key]), notes=notes) for score in scores]
+    return [replace(_add_text_count(score, kinds[score.key]), notes=notes) for score in scores]
 
 
 class _ColumnKind(NamedTuple):
@@ -230,7 +231,7 @@ class _ColumnKind(NamedTuple):
         return 0 < self.numbers >= self.texts
 
 
-def _column_kinds(rows: Iterable[Row], naming: Container[str]) -> dict[str, _ColumnKind]:
+def _find_column_kinds(rows: Iterable[Row], naming: Container[str]) -> dict[str, _ColumnKind]:
     """Return what the columns contain that do not name an item."""
     kinds: dict[str, _ColumnKind] = {}
     for row in rows:
@@ -246,8 +247,8 @@ def _column_kinds(rows: Iterable[Row], naming: Container[str]) -> dict[str, _Col
     return kinds
 
 
-def _with_texts(score: MetricScores, kind: _ColumnKind) -> MetricScores:
-    """Say how many cells of a metric's column are text, in the warnings and in the signature."""
+def _add_text_count(score: MetricScores, kind: _ColumnKind) -> MetricScores:
+    """Add how many cells of a metric's column are text to the warnings and to the signature."""
     if not kind.texts:
         return score
     several = "s have" if kind.texts > 1 else " has"
@@ -255,8 +256,8 @@ def _with_texts(score: MetricScores, kind: _ColumnKind) -> MetricScores:
     return replace(score, remarks=(remark,), signature=f"{score.signature}|text_cells:{kind.texts}")
 
 
-def stored_reports(source: Any) -> dict[str, Report] | None:
-    """Reports by the name of their system, where the values come from runs or their reports; None for anything else."""
+def open_stored_reports(source: Any) -> dict[str, Report] | None:
+    """Open reports by the name of their system, if the values come from runs or their reports; None for anything else."""
     if isinstance(source, Report):
         return {"": source} if source.source.address else None
     if isinstance(source, Mapping):
@@ -265,14 +266,16 @@ def stored_reports(source: Any) -> dict[str, Report] | None:
         entries = [("", one) for one in (source if isinstance(source, (list, tuple)) else [source])]
     if not entries or not all(isinstance(one, Report) or has_runs(one) for _, one in entries):
         return None
-    return reports_of(entries)
+    return collect_reports(entries)
 
 
-def reports_of(entries: Iterable[tuple[str, Any]]) -> dict[str, Report]:
-    """Reports by the name of their system: that given with a run, else its own. Runs of a comparison keep theirs."""
+def collect_reports(entries: Iterable[tuple[str, Any]]) -> dict[str, Report]:
+    """Collect reports by the name of their system: that given with a run, else its own. Runs of a comparison keep
+    theirs.
+    """
     reports: dict[str, Report] = {}
     for name, one in entries:
-        found = {"": one} if isinstance(one, Report) else {key: report_of(run) for key, run in runs_in(one).items()}
+        found = {"": one} if isinstance(one, Report) else {key: make_report(run) for key, run in open_runs(one).items()}
         for inner, report in found.items():
             own = inner or PurePath(report.name).name.split(".")[0]
             system = own if len(found) > 1 else name or own
@@ -280,11 +283,11 @@ def reports_of(entries: Iterable[tuple[str, Any]]) -> dict[str, Report]:
     return reports
 
 
-def run_scores(
+def match_run_scores(
     reports: Mapping[str, Report], ratings: Ratings | Preferences, missing: Missing = "error"
 ) -> list[MetricScores]:
-    """The values of runs on the rated captions: by id, or by image and caption. Each of several runs is a system."""
-    index, keys = _ItemIndex(ratings), shared_metrics(reports)
+    """Match the values of runs to the rated captions: by id, or by image and caption. Each of several runs is a system."""
+    index, keys = _ItemIndex(ratings), find_shared_metrics(reports)
     systems = set(index.systems.values())
     columns: dict[str, dict[str, float]] = {key: {} for key in keys}
     for name, report in reports.items():
@@ -309,11 +312,11 @@ def run_scores(
     return described
 
 
+# How the rows of a file of values name a rated item, for messages.
 SCHEME = (
     "a row needs the image and the caption, or an id: that of the ratings, or IMAGE/SYSTEM, or IMAGE#k, the rated "
     "captions of one image counted from 0"
 )
-"""How the rows of a file of values name a rated item, for messages."""
 
 
 class _ItemIndex:
@@ -332,12 +335,12 @@ class _ItemIndex:
         for item, image in zip(ratings.ids, images, strict=True):
             self.by_image.setdefault(image, []).append(item)
             if ratings.captions is not None:
-                self.by_caption.setdefault((image, clean(ratings.captions[item].candidate)), []).append(item)
+                self.by_caption.setdefault((image, clean_text(ratings.captions[item].candidate)), []).append(item)
 
     def items(
         self, where: str, key: str | None, image: str | None, caption: str | None, system: str | None
     ) -> list[str]:
-        """The items that a row speaks of; where there is none, the name by which a message calls the row."""
+        """Find the items that a row is about; if there is none, return the name by which a message calls the row."""
         names = [name for name in (key, image) if name is not None]
         for name in names:
             for item in (name, f"{name}/{system}"):
@@ -345,25 +348,25 @@ class _ItemIndex:
                     return [item]
         for name in names:
             same_image = self.by_image.get(name, [])
-            matches = same_image if caption is None else self.by_caption.get((name, clean(caption)), [])
+            matches = same_image if caption is None else self.by_caption.get((name, clean_text(caption)), [])
             if system is not None and self.systems:
                 matches = [item for item in matches if self.systems[item] == system]
             if len(matches) == 1 or (matches and caption is not None):
                 return matches
             if len(matches) > 1:
                 raise InputError(
-                    f"{where}: image {name!r} has {len(matches)} rated captions (ids {_some(matches)}), expected the "
+                    f"{where}: image {name!r} has {len(matches)} rated captions (ids {_format_ids(matches)}), expected the "
                     "caption or the id too"
                 )
         return [" ".join(part for part in (*names[:1], caption) if part is not None)]
 
 
-def _named(row: Row, columns: Sequence[str]) -> str | None:
-    """The first of these columns that the row has, as a name; several that make one id are joined by colons."""
+def _read_item_name(row: Row, columns: Sequence[str]) -> str | None:
+    """Get the first of these columns that the row has, as a name; several that make one id are joined by colons."""
     for column in columns:
-        parts = id_columns(column, row.fields)
+        parts = find_id_columns(column, row.fields)
         if all(part in row.fields for part in parts):
-            names = [name_in(row.fields[part], row.where, part) for part in parts]
+            names = [read_name(row.fields[part], row.where, part) for part in parts]
             return None if None in names else ":".join(map(str, names))
     return None
 
@@ -383,12 +386,14 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> MetricScores:
-    """The values of one metric in the order of the rated items."""
+def _join_values(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing, hint: str) -> MetricScores:
+    """Put the values of one metric in the order of the rated items."""
     if isinstance(values, Measurement):
         by_item: Mapping[str, float | None] = values.items
     elif isinstance(values, Mapping) or hasattr(values, "to_dict"):  # a dictionary or a pandas series
-        by_item = {str(item): number(value, f"{key}: item {str(item)!r}", "value") for item, value in values.items()}
+        by_item = {
+            str(item): read_number(value, f"{key}: item {str(item)!r}", "value") for item, value in values.items()
+        }
     else:
         raise InputError(f"{key}: values are of type {type(values).__name__}, expected {{id: value}}")
     lacking = [item for item in ids if item not in by_item]
@@ -396,8 +401,8 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
         rated = {*ids}
         unused = [item for item in by_item if item not in rated]
         raise InputError(
-            f"{name}: {len(lacking)} of {len(ids)} rated items ({_some(lacking)}) have no {key}, and {len(unused)} of "
-            f"{len(by_item)} values ({_some(unused)}) no rated item"
+            f"{name}: {len(lacking)} of {len(ids)} rated items ({_format_ids(lacking)}) have no {key}, and {len(unused)} of "
+            f"{len(by_item)} values ({_format_ids(unused)}) no rated item"
             + ("; pass missing='skip' to use only those that match" if len(lacking) < len(ids) else hint)
         )
     joined = [by_item.get(item) for item in ids]
@@ -408,5 +413,5 @@ def _join(key: str, values: Any, ids: Sequence[str], name: str, missing: Missing
     return MetricScores(key, key, array, True, f"{key}|computed elsewhere")
 
 
-def _some(ids: Sequence[str]) -> str:
+def _format_ids(ids: Sequence[str]) -> str:
     return ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "") if ids else "none"

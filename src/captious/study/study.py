@@ -33,21 +33,28 @@ from captious.render import (
 from captious.render.document import Value
 from captious.render.tables import write_jsonl
 from captious.runs.report import join_signatures
-from captious.stats.bootstrap import too_narrow
+from captious.stats.bootstrap import warn_few_units
 from captious.stats.correlation import spearman
 from captious.stats.kendall import Kendall
-from captious.stats.pairwise import PRIOR, bradley_terry, win_rows
+from captious.stats.pairwise import PRIOR, bradley_terry, count_wins
 from captious.stats.ranks import format_ranks, rank_breaks, rank_note
 from captious.study._analysis import Analysis
-from captious.study._columns import column, estimates_series, label, left_out_lines, meanings, scaled_label
+from captious.study._columns import (
+    estimates_series,
+    explain_columns,
+    get_label,
+    get_scaled_label,
+    list_left_out,
+    make_column,
+)
 from captious.study._design import Pairs, RatingRows
 from captious.study._systems import systems
 from captious.study.ranking import SystemRanking
 from captious.study.ratings import Preferences, Ratings
-from captious.study.scores import MetricScores, notes_of
+from captious.study.scores import MetricScores, list_notes
 
+# Items drawn in a scatter; more would only make the page slower.
 DOTS = 3000
-"""Items drawn in a scatter; more would only make the page slower."""
 BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
 
@@ -72,25 +79,27 @@ class Study(Analysis, Result):
         return systems(ratings, resampling=self.resampling) if known else None
 
     def document(self) -> Document:
-        """Protocol, table of metrics, systems, tests; forest plot, scatters, and the largest disagreements."""
+        """Build the document: protocol, tables of metrics, systems and tests; forest plot, scatters, and the largest
+        disagreements.
+        """
         title = f"{PurePath(self.ratings.name).name}: agreement with people"
         sections: list[Section] = [Text(self.protocol)] if self.protocol else []
-        sections.append(self._metrics_table("metrics", title))
+        sections.append(self._build_metrics_table("metrics", title))
         if self.machines is not None:
             rows = f"{self.machines.rows:,} of {self.rows:,} rows"
-            sections.append(self.machines._metrics_table("machines", f"{self.machines.ratings.name}: {rows}"))
-        sections += self._system_tables()
+            sections.append(self.machines._build_metrics_table("machines", f"{self.machines.ratings.name}: {rows}"))
+        sections += self._build_system_tables()
         if self.machines is not None:
             title = f"Between the other systems, without {self.machines.ratings.name.rsplit(' without ', 1)[1]}"
             sections += [
-                replace(table, key="machine_systems", title=title) for table in self.machines._system_tables()[:1]
+                replace(table, key="machine_systems", title=title) for table in self.machines._build_system_tables()[:1]
             ]
-        sections.append(self._forest())
+        sections.append(self._build_forest())
         if self.contests:
-            sections.append(self._contests_table())
+            sections.append(self._build_contests_table())
         if self.people is not None:
             sections += self.people.sections()
-        sections += [*self._scatters(), *self._galleries(), self._full_table()]
+        sections += [*self._build_scatters(), *self._build_galleries(), self._build_full_table()]
         return Document(
             title,
             "Which metric agrees with people, and which differences between metrics are real.",
@@ -108,7 +117,7 @@ class Study(Analysis, Result):
         )
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
-        """The captions on which a metric and people disagree most; a notebook shows them with the images.
+        """Return the captions on which a metric and people disagree most; a notebook shows them with the images.
 
         Of ratings: the items whose rank differs most. Of pairs: where the metric most prefers the rejected caption.
         """
@@ -128,7 +137,7 @@ class Study(Analysis, Result):
             rows.append([*first, one["human"], *text] if rated else [*first, one["items"][1], one["values"][1]])
         sections: list[Section] = [Table("worst", title, columns, rows)]
         if captions is not None:
-            entries = [_entry(one, [captions[item] for item in one["items"]], label) for one in disagreements]
+            entries = [_build_entry(one, [captions[item] for item in one["items"]], label) for one in disagreements]
             sections.append(Gallery(title, entries, replaces="worst"))
         return Document(title, sections=sections)
 
@@ -148,14 +157,14 @@ class Study(Analysis, Result):
         rest = ("tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "one_minus_r2")
         return [self.statistic, *(name for name in rest if name in self.design.families and name != self.statistic)]
 
-    def _metrics_table(self, key: str, title: str) -> Table:
+    def _build_metrics_table(self, key: str, title: str) -> Table:
         shown, rated = self._shown(), isinstance(self.design, RatingRows)
         columns: list[Column | str] = [Column("rank", "text"), "metric"]
-        columns += [column(self.statistic, best=True, level=self.resampling.level, bold=True)]
+        columns += [make_column(self.statistic, best=True, level=self.resampling.level, bold=True)]
         beside = 1 + max((shown.index(name) for name in ("tau_b", "tau_c") if name in shown), default=len(shown) - 1)
-        columns += [column(name, best=True) for name in shown[1:beside]]
+        columns += [make_column(name, best=True) for name in shown[1:beside]]
         columns.append(Column("ties", scale=100, decimals=1, unit="%"))
-        columns += [column(name, best=True) for name in shown[beside:]]
+        columns += [make_column(name, best=True) for name in shown[beside:]]
         columns += [Column("τ=0: p", "p", key="p_zero")] if rated else []
         lacking = any(self.missing.values())
         columns += [Column("missing")] if lacking else []
@@ -172,11 +181,11 @@ class Study(Analysis, Result):
                     *(estimates[name].value for name in shown[1:beside]),
                     self.ties[metric][0],
                     *(estimates[name].value for name in shown[beside:]),
-                    *([self.zero_tests(metric)["tau"]] if rated else []),
+                    *([self.test_against_zero(metric)["tau"]] if rated else []),
                     *([self.missing[metric]] if lacking else []),
                 ]
             )
-        notes = [meanings(shown), f"ties: {'row ' if rated else ''}pairs that the metric ties"]
+        notes = [explain_columns(shown), f"ties: {'row ' if rated else ''}pairs that the metric ties"]
         notes += ["τ=0: p: of no association, normal approximation over rows"] if rated else []
         if key != "metrics":
             notes = []  # those of the first table explain both
@@ -187,21 +196,25 @@ class Study(Analysis, Result):
             note = f"{note} {self.resampling.sentence('images')}".rstrip()
         return Table(key, title, columns, rows, note, rank_breaks([*self.ranks.values()]))
 
-    def _system_tables(self) -> list[Table]:
-        """The correlations between systems, and the means that they are of."""
+    def _build_system_tables(self) -> list[Table]:
+        """Build the tables of the correlations between systems, and of the means that they are of."""
         design = self.design
         if isinstance(design, Pairs):
             return self._pair_system_tables(design)
         if not self.soft or design.system is None:
             return []
         level = self.resampling.level
-        note = meanings([*BETWEEN_SYSTEMS, "soft"])
+        note = explain_columns([*BETWEEN_SYSTEMS, "soft"])
         if len(design.systems) == 2:
             note += "; two systems have no other correlation than 1 and −1"
         between = Table(
             "systems",
             f"Between the {len(design.systems)} systems",
-            ["metric", *(column(name, best=True, level=level) for name in BETWEEN_SYSTEMS), column("soft", best=True)],
+            [
+                "metric",
+                *(make_column(name, best=True, level=level) for name in BETWEEN_SYSTEMS),
+                make_column("soft", best=True),
+            ],
             [
                 [self.labels[key], *(Cell.of(self.estimates[key][name]) for name in BETWEEN_SYSTEMS), self.soft[key]]
                 for key in self.order
@@ -228,13 +241,15 @@ class Study(Analysis, Result):
             return []
         by_id = dict(zip(self.ratings.ids, (name for both in known for name in both), strict=True))
         systems = [by_id[key] for key in self.ids]
-        table = _pair_systems_table(design, systems, self.scores, self.labels, self.order)
+        table = _build_pair_systems_table(design, systems, self.scores, self.labels, self.order)
         return [] if table is None else [table]
 
-    def _contests_table(self) -> Table:
+    def _build_contests_table(self) -> Table:
         rated = isinstance(self.design, RatingRows)
         columns: list[Column | str] = ["better", "worse"]
-        columns += [column(self.statistic, "difference", key="difference", level=self.resampling.level, signed=True)]
+        columns += [
+            make_column(self.statistic, "difference", key="difference", level=self.resampling.level, signed=True)
+        ]
         columns += [Column("permutation p", "p"), Column("bootstrap p", "p")]
         columns += [Column("Williams p", "p")] if rated else []
         columns.append(Column("Holm p", "p", bold=True))
@@ -253,8 +268,8 @@ class Study(Analysis, Result):
         note = f"Holm p: of the {self.test} test, adjusted over all pairs."
         return Table("contests", "Each two metrics", columns, rows, note, detail=True)
 
-    def _full_table(self) -> Group:
-        """Every statistic of every metric in full, as a file."""
+    def _build_full_table(self) -> Group:
+        """Build the table of every statistic of every metric, for a file."""
         heads = ("value", "low", "high", "error", "undefined_draws", "metric_ties", "human_ties", "rows", "items")
         columns: list[Column | str] = [
             "rank",
@@ -275,19 +290,19 @@ class Study(Analysis, Result):
         full = Table("study", "", columns, rows, detail=True)
         return Group("Every statistic", [full])
 
-    def _forest(self) -> Chart:
+    def _build_forest(self) -> Chart:
         names = [self.labels[key] for key in self.order]
         estimates = [self.estimates[key][self.statistic] for key in self.order]
         return Chart(
             "intervals",
-            [estimates_series(label(self.statistic), names, estimates, self.statistic)],
-            scaled_label(self.statistic),
+            [estimates_series(get_label(self.statistic), names, estimates, self.statistic)],
+            get_scaled_label(self.statistic),
             "Neighbors of one shade do not differ significantly.",
             bands=[self.ranks[key][0] for key in self.order],
         )
 
-    def _scatters(self) -> list[Section]:
-        """Mean rating and value of every item, or of a seeded part of them."""
+    def _build_scatters(self) -> list[Section]:
+        """Build charts of mean rating and value of every item, or of a seeded part of them."""
         if not isinstance(self.design, RatingRows):
             return []
         number, human = self.design.items, self.design.mean
@@ -308,21 +323,21 @@ class Study(Analysis, Result):
             for score in self.scores
         ]
 
-    def _galleries(self) -> list[Section]:
+    def _build_galleries(self) -> list[Section]:
         captions = self.ratings.captions
         if captions is None:
             return []
         return [
             Gallery(
                 f"Where {self.labels[key]} and people disagree most",
-                [_entry(row, [captions[item] for item in row["items"]], self.labels[key]) for row in rows],
+                [_build_entry(row, [captions[item] for item in row["items"]], self.labels[key]) for row in rows],
             )
             for key, rows in self.disagreements().items()
             if rows
         ]
 
     def _notes(self) -> list[str]:
-        """What the numbers rest on: rows, items, images, ties of the ratings, and what was left out."""
+        """List what the numbers rest on: rows, items, images, ties of the ratings, and what was left out."""
         design = self.design
         if isinstance(design, RatingRows):
             ties = next(iter(self.ties.values()))[1]
@@ -332,8 +347,8 @@ class Study(Analysis, Result):
             ]
         else:
             lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in percent"]
-        lines += too_narrow(design.clusters, self.resampling, "images")
-        lines += left_out_lines(self.ratings.dropped)
+        lines += warn_few_units(design.clusters, self.resampling, "images")
+        lines += list_left_out(self.ratings.dropped)
         if lost := len(self.ratings.ids) - design.items:
             lines.append(f"left out: {lost:,} items for which a metric has no value")
         elif not any(self.missing.values()):
@@ -342,7 +357,7 @@ class Study(Analysis, Result):
         for key, estimates in self.estimates.items():
             for name, estimate in estimates.items():
                 if estimate.undefined and name in shown:
-                    lines.append(f"{self.labels[key]}: {label(name)} undefined in {estimate.undefined} draws")
+                    lines.append(f"{self.labels[key]}: {get_label(name)} undefined in {estimate.undefined} draws")
         if any(math.isnan(value) for value in self.soft.values()):
             lines.append("soft acc.: undefined, two systems captioned no image in common")
         if "sample_tau" in design.families:
@@ -351,11 +366,11 @@ class Study(Analysis, Result):
                 lines.append(
                     f"sample τ: up to {skipped:,} images left out where people or the metric see no difference"
                 )
-        lines += notes_of(self.scores)
+        lines += list_notes(self.scores)
         return lines
 
     def _data(self) -> dict[str, Any]:
-        """Every number with everything that moves it, as JSON."""
+        """Return every number with everything that moves it, as JSON."""
         return {
             "name": self.ratings.name,
             "signature": self.signature,
@@ -393,7 +408,7 @@ class Study(Analysis, Result):
             "signature": score.signature,
         }
         if isinstance(self.design, RatingRows):
-            data["p_zero"] = self.zero_tests(key)
+            data["p_zero"] = self.test_against_zero(key)
             within = self._families[key].get("within")
             if within is not None:
                 data |= {"epsilon": within.epsilon(), "images_without_sample_tau": within.skipped}
@@ -402,8 +417,8 @@ class Study(Analysis, Result):
         return data
 
 
-def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
-    """A caption, or two, with its picture and what the metric and people make of it."""
+def _build_entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
+    """Build the entry of a caption, or two, with its picture and what the metric and people say of it."""
     path = items[0].fields.get("image")
     values = [f"{value:.4f}" for value in row["values"]]
     if "human" in row:
@@ -421,14 +436,15 @@ def _entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
 
 
-def _pair_systems_table(
+def _build_pair_systems_table(
     pairs: Pairs,
     captions: Sequence[str],
     scores: Sequence[MetricScores],
     labels: Mapping[str, str],
     order: Sequence[str],
 ) -> Table | None:
-    """How alike the order of systems is by each metric and by people; None if there are fewer than three.
+    """Build the table of how alike the order of systems is by each metric and by people; None if there are fewer than
+    three.
 
     ``captions`` names the system of each caption, two to a pair.
     """
@@ -436,30 +452,30 @@ def _pair_systems_table(
     if len(names) < 3:
         return None
     system = np.searchsorted(np.array(names), np.array(captions))
-    people = _strengths(pairs, system, len(names), _people(pairs))
+    people = _compute_strengths(pairs, system, len(names), _get_people_verdicts(pairs))
     by_metric = {one.key: one for one in scores}
     rows: list[Sequence[Value]] = []
     for key in order:
         values = by_metric[key].oriented
-        own = _strengths(pairs, system, len(names), pairs.verdicts(values[pairs.first] - values[pairs.second]))
-        rows.append([labels[key], spearman(own, people), _tau_b(own, people)])
-    columns: list[Column | str] = ["metric", column("spearman", best=True), column("system_tau", best=True)]
+        own = _compute_strengths(pairs, system, len(names), pairs.verdicts(values[pairs.first] - values[pairs.second]))
+        rows.append([labels[key], spearman(own, people), _compute_tau_b(own, people)])
+    columns: list[Column | str] = ["metric", make_column("spearman", best=True), make_column("system_tau", best=True)]
     note = "Spearman's and Kendall's correlation of Bradley–Terry strengths, by the metric's verdicts and by people's"
     return Table("systems", f"Between the {len(names)} systems", columns, rows, note)
 
 
-def _people(pairs: Pairs) -> Floats:
-    """The verdict of people for the first caption of each pair of the design, which is the preferred one."""
+def _get_people_verdicts(pairs: Pairs) -> Floats:
+    """Return the verdict of people for the first caption of each pair of the design, which is the preferred one."""
     return np.ones(len(pairs.first)) if pairs.tied is None else np.where(pairs.tied, 0.5, 1.0)
 
 
-def _strengths(pairs: Pairs, system: Ints, number: int, verdicts: Floats) -> Floats:
+def _compute_strengths(pairs: Pairs, system: Ints, number: int, verdicts: Floats) -> Floats:
     met = np.zeros(len(verdicts), dtype=np.int64)
-    wins = win_rows(system[pairs.first], system[pairs.second], verdicts, met, 1, number)
+    wins = count_wins(system[pairs.first], system[pairs.second], verdicts, met, 1, number)
     return bradley_terry(wins.reshape(number, number), PRIOR)
 
 
-def _tau_b(one: Floats, other: Floats) -> float:
+def _compute_tau_b(one: Floats, other: Floats) -> float:
     """Return Kendall's tau-b; NaN if a strength is."""
     if np.isnan(one + other).any():
         return float("nan")

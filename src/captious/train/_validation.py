@@ -9,7 +9,7 @@ import numpy as np
 
 from captious._core.types import Ints
 from captious.errors import require
-from captious.probes.retrieval import DEPTHS, ranks_both_ways
+from captious.probes.retrieval import DEPTHS, rank_both_ways
 from captious.probes.specificity import Steps
 from captious.probes.vectors import Vectors
 from captious.train._data import TokenLists
@@ -40,7 +40,7 @@ class RetrievalValidation:
             texts = _encode_texts(self.towers, framed)
         owner = np.repeat(np.arange(len(self.images)), np.diff(self.first))
         pictures, wordings = (Vectors.of(part.float().cpu().numpy()) for part in (images, texts))
-        to_image, to_text = ranks_both_ways(pictures, wordings, owner)
+        to_image, to_text = rank_both_ways(pictures, wordings, owner)
         rates: dict[str, float] = {}
         for depth in DEPTHS:
             rates[f"text_to_image_r{depth}"] = _to_percent(to_image.hits(depth).mean())

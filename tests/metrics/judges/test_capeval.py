@@ -44,7 +44,7 @@ def test_capeval_is_pooled_over_questions(model, captions):
     assert len(stub.bodies) == 2, "one call a caption, whatever value and category"
     each = CapEval("m", ask="each").measure(captions)
     assert each.items == coverage.items and len(stub.bodies) == 2 + 5
-    assert CapEval("m", ask="each", value="f1").planned(captions).stored == 5
+    assert CapEval("m", ask="each", value="f1").plan_scoring(captions).stored == 5
 
 
 def test_capeval_explains_every_question(model, captions):
@@ -87,13 +87,13 @@ VIDEO = [
 def test_vdc_asks_twice_and_averages_over_items(model):
     captions = CaptionSet.of({"1": "a dog", "2": "a tree"}, columns={"questions": [VIDEO, VIDEO[:1]]})
     stub = model(vdc)
-    assert Vdc("m").planned(captions).calls == 6
+    assert Vdc("m").plan_scoring(captions).calls == 6
     accuracy = Vdc("m").measure(captions)
     # 1: "dog" to both, so one of two; 2: "unknown" is wrong; a video that scores 0 stays in the mean
     assert accuracy.items == {"1": 0.5, "2": 0.0} and accuracy.corpus == 0.25 and len(stub.bodies) == 6
     score = Vdc("m", value="score").measure(captions)
     assert score.items == {"1": pytest.approx((5 + 1) / 2), "2": 1.0} and score.metric.range == (0.0, 5.0)
-    assert (Vdc("m").planned(captions).calls, Vdc("m").planned(captions).stored) == (0, 6)
+    assert (Vdc("m").plan_scoring(captions).calls, Vdc("m").plan_scoring(captions).stored) == (0, 6)
     part = Vdc("m").explain(captions, "1").parts[1]
     assert (part.details["answer"], part.details["gold"], part.details["reason"]) == ("dog", "cat", "1 of 5 points")
 
@@ -167,9 +167,9 @@ def test_the_printed_tables_of_dream():
 
 def test_autodq_plans_three_or_four_calls_a_caption(model, videos):
     stub = model(autodq)
-    assert AutoDQ("m").planned(videos).calls == 3 + 4 and not stub.bodies
+    assert AutoDQ("m").plan_scoring(videos).calls == 3 + 4 and not stub.bodies
     AutoDQ("m").measure(videos)
-    assert AutoDQ("m").planned(videos).calls == 0
+    assert AutoDQ("m").plan_scoring(videos).calls == 0
 
 
 def test_an_unreadable_check_leaves_no_value(model, videos):

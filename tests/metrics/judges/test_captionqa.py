@@ -185,11 +185,11 @@ def test_the_explanation_has_a_part_for_each_question(model, captions):
 
 def test_the_plan_counts_every_question_and_what_is_stored(model, captions):
     stub = model(captionqa)
-    assert CaptionQA("m").planned(captions).calls == 4 + 1 and not stub.bodies
+    assert CaptionQA("m").plan_scoring(captions).calls == 4 + 1 and not stub.bodies
     CaptionQA("m").measure(captions)
-    plan = CaptionQA("m").planned(captions)
+    plan = CaptionQA("m").plan_scoring(captions)
     assert (plan.calls, plan.stored) == (0, 5) and len(stub.bodies) == 5
-    assert CaptionQA("m", ask="together").planned(captions).calls == 2
+    assert CaptionQA("m", ask="together").plan_scoring(captions).calls == 2
 
 
 def test_a_schema_names_the_labels(model, captions):

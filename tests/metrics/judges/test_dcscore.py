@@ -17,9 +17,9 @@ from captious.metrics.judges.dcscore import (
     DCScore,
     FactLists,
     MatchedFact,
-    read_item_facts,
     read_checks,
     read_facts,
+    read_item_facts,
     read_matches,
     score,
 )

@@ -11,11 +11,11 @@ from tests.metrics.judges.answers import faithscore, rlaifv
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.judges import dcscore
-from captious.metrics.judges._facts import read_json_list, read_bullets, read_flag, read_numbered
+from captious.metrics.judges._facts import read_bullets, read_flag, read_json_list, read_numbered
 from captious.metrics.judges._yes_no import read_yes_no
 from captious.metrics.judges.dcscore import FactLists, MatchedFact
 from captious.metrics.judges.faithscore import FaithScore, read_facts, read_labels
-from captious.metrics.judges.rlaifv import RlaifV, read_facts, read_questions
+from captious.metrics.judges.rlaifv import RlaifV, read_fact_list, read_questions
 from captious.models.chat.messages import Reply
 
 
@@ -93,7 +93,7 @@ def test_any_reply_is_read_or_refused_in_one_line(text):
         read_yes_no,
         partial(read_labels, sentences=["a", "b"]),
         read_facts,
-        read_facts,
+        read_fact_list,
         partial(read_questions, number=2),
         dcscore.read_facts,
         partial(dcscore.read_matches, lists=lists),
@@ -132,13 +132,13 @@ def test_the_plan_counts_what_is_not_stored_and_sends_nothing(model, photos):
     captions = CaptionSet.of({"1": "dog cat ball", "2": "a red red dog runs"}, columns={"image": images})
     stub = model(rlaifv)
     # of 3 and 5 words: 0.3 facts a word, at least one; facts, questions, and an answer to each
-    plan = RlaifV("m").planned(captions)
+    plan = RlaifV("m").plan_scoring(captions)
     assert (plan.calls, plan.stored) == ((1 + 1 + 1) + (1 + 1 + 2), 0) and not stub.bodies
     assert plan.prompt_tokens > 3 * 765 and plan.reply_tokens > 0  # three images
     RlaifV("m").measure(captions.take([0]))
     sent = len(stub.bodies)
-    plan = RlaifV("m").planned(captions)
+    plan = RlaifV("m").plan_scoring(captions)
     # the facts, the questions, the probe of logprobs and three answers are stored
     assert (plan.calls, plan.stored) == (4, 6) and len(stub.bodies) == sent == 6
     RlaifV("m").measure(captions)
-    assert RlaifV("m").planned(captions).calls == 0
+    assert RlaifV("m").plan_scoring(captions).calls == 0

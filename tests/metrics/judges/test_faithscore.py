@@ -13,9 +13,9 @@ from captious.captions import CaptionSet, ImageData
 from captious.metrics.judges.faithscore import (
     AtomicFact,
     FaithScore,
+    judge_sentences,
     read_facts,
     read_labels,
-    judge_sentences,
     split_sub_sentences,
 )
 from captious.models.chat.messages import Reply, make_data_url

@@ -145,7 +145,7 @@ def test_samples_come_in_one_call_where_the_server_sends_several_replies(model):
     assert measured.items["1"] == pytest.approx(0.3) and "|sampled:1|" in str(measured.signature)
     assert "|logprobs:ignored|n:followed|" in str(measured.signature) and "seed" not in str(measured.signature)
     assert len(stub.bodies) == 3  # two probes and one question
-    plan = Fleur("m", samples=5, smoothing="samples").planned(CAPTIONS)
+    plan = Fleur("m", samples=5, smoothing="samples").plan_scoring(CAPTIONS)
     assert (plan.calls, plan.stored) == (0, 1)
 
 
@@ -201,13 +201,13 @@ def test_the_judge_is_asked_why_after_its_number(model):
 def test_a_plan_counts_what_would_be_asked(model):
     stub = model(fleur)
     captions = CaptionSet.of({"1": ["a red dog", "a cat"], "2": "dogs"}, columns={"image": [RED, RED]})
-    assert Fleur("m").planned(captions).calls == 3
-    assert Fleur("m", why=True).planned(captions).calls == 6
-    assert Fleur("m", smoothing="samples", samples=4).planned(captions).calls == 12
-    assert Fleur("m", smoothing="samples", samples=4, why=True).planned(captions).calls == 15
+    assert Fleur("m").plan_scoring(captions).calls == 3
+    assert Fleur("m", why=True).plan_scoring(captions).calls == 6
+    assert Fleur("m", smoothing="samples", samples=4).plan_scoring(captions).calls == 12
+    assert Fleur("m", smoothing="samples", samples=4, why=True).plan_scoring(captions).calls == 15
     assert not stub.bodies
     Fleur("m").measure(captions)
-    plan = Fleur("m").planned(captions)
+    plan = Fleur("m").plan_scoring(captions)
     assert (plan.calls, plan.stored) == (0, 3)
 
 

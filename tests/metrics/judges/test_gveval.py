@@ -38,7 +38,7 @@ CAPTIONS = CaptionSet.of({"1": "a red dog"}, {"1": ["a dog", "the dog"]}, {"imag
     ],
 )
 def test_the_score_is_the_expectation_over_whole_numbers(tokens, value, counted):
-    verdict = GVEval("m").smoothed(reply(*tokens))
+    verdict = GVEval("m").smooth(reply(*tokens))
     assert verdict.value == pytest.approx(value, abs=1e-12) and tuple(verdict.counted) == counted
     assert sum(part.adds for part in verdict.parts) == pytest.approx(value, abs=1e-12)
 

@@ -219,7 +219,7 @@ def test_tifa_asks_for_a_choice(model, photos):
     (body,) = [body for body in stub.bodies if "Which color?" in asked(body)]
     first = next(line for line in asked(body).splitlines() if line.startswith("A. "))
     assert value == (1 + (first == "A. red")) / 2 and pictures(body)
-    assert Tifa("m").planned(captions).calls == 0
+    assert Tifa("m").plan_scoring(captions).calls == 0
 
 
 def test_vqascore_is_the_probability_of_yes(model, photos):

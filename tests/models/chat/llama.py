@@ -153,7 +153,7 @@ def main(model: str, projector: str, parallel: str) -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.count_warmup_steps = False
+    params.warmup = False
     server = xllamacpp.Server(params)
     print("listening", server.listening_address, flush=True)
     sys.stdin.read()

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from captious.errors import InputError
-from captious.models.crossencoders import score_pairs, load_backbone, open_backbone
+from captious.models.crossencoders import load_backbone, open_backbone, score_pairs
 from captious.models.matching import load_blip, load_vilt
 from captious.options import Runtime, using
 from captious.train.options import Training, UmicOptions

@@ -19,7 +19,7 @@ from captious.models._gpu.preparation import GpuPreparation, make_gpu_preparatio
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import SENT, DecodingProcess, WholeImage, accept_all, decode
 from captious.models.encoder import encoder_id
-from captious.models.features import image_features, get_image_kind
+from captious.models.features import get_image_kind, image_features
 from captious.models.loading import load
 from captious.options import Runtime, using
 

@@ -7,7 +7,7 @@ import pytest
 from tests.models.painters.painting import Mixer
 
 from captious.models import store as stores
-from captious.models.painters import BLACK, Prompt, imagine, list_pictures, get_pictures
+from captious.models.painters import BLACK, Prompt, get_pictures, imagine, list_pictures
 from captious.models.store import close_stores
 from captious.options import Runtime, using
 

@@ -19,10 +19,10 @@ from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.runs import Run
-from captious.runs.shards.plan import claim
+from captious.runs.shards.plan import claim_folder
 from captious.runs.shards.scoring import _finish
-from captious.runs.summary import part_summary
-from captious.runs.tables import items_table, types_of
+from captious.runs.summary import summarize_part
+from captious.runs.tables import make_items_table, hash_types
 
 
 def write_lines(folder: Path, shards: Mapping[str, Sequence[Mapping]]) -> str:
@@ -46,7 +46,7 @@ def write_tar(path: Path, members: Mapping[str, bytes], format: int = tarfile.PA
 def scored(pattern: str, out: Path, metrics: str = "rouge", broken: Mapping[str, str] = MappingProxyType({})) -> Run:
     """The run of these shards, by metrics that need no corpus; ``broken`` items have a reason and no value."""
     shards, chosen = expand(pattern), parse_all(metrics)
-    run = claim(out, chosen, shards, {"store_rows": False})
+    run = claim_folder(out, chosen, shards, {"store_rows": False})
     for shard in shards:
         content = read_shard(shard, images=False)
         captions = content.captions
@@ -58,10 +58,10 @@ def scored(pattern: str, out: Path, metrics: str = "rouge", broken: Mapping[str,
 def write_part(run: Run, shard: Shard, captions: CaptionSet, measured: Sequence[Measurement] = (), **facts) -> None:
     """The part of a shard, as a worker writes it."""
     measurements = {str(one.metric): one for one in measured}
-    summary = part_summary(
+    summary = summarize_part(
         shard.name, run, captions, measurements, size=shard.size, seconds={"read": 0.25, "ROUGE-L": 0.75}, **facts
     )
-    run.write_part(summary, items_table(captions, measurements, run.metrics), types_of(measurements))
+    run.write_part(summary, make_items_table(captions, measurements, run.metrics), hash_types(measurements))
 
 
 def finish(run: Run, metrics: Sequence[Metric]) -> Run:

@@ -16,9 +16,9 @@ from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.metrics.registry import parse_all
 from captious.runs._histogram import Histogram
-from captious.runs.folder import Run, count_distinct
+from captious.runs.folder import Run, count_unique
 from captious.runs.marker import Marker
-from captious.runs.shards.plan import claim
+from captious.runs.shards.plan import claim_folder
 from captious.runs.summary import PartSummary
 
 SHARDS = (Shard("a", "in/a.jsonl", 10), Shard("b", "in/b.jsonl", 20))
@@ -27,7 +27,7 @@ CAPTIONS = CaptionSet.of({"1": "a cat", "2": ""}, {"1": ["the cat", "a dog"], "2
 
 
 def begin(folder: Path, metrics=ROUGE, shards=SHARDS, reading=None, **options) -> Run:
-    return claim(folder / "scores", metrics, shards, reading or {}, **options)
+    return claim_folder(folder / "scores", metrics, shards, reading or {}, **options)
 
 
 def write(run: Run, name: str) -> PartSummary:
@@ -56,20 +56,20 @@ def test_a_marker_is_read_back(tmp_path: Path) -> None:
 
 def test_a_folder_goes_on(tmp_path: Path) -> None:
     run = begin(tmp_path)
-    assert run.finished() == {}
+    assert run.find_finished() == {}
     summary = write(run, "b")
     again = begin(tmp_path)
-    assert again.finished() == {"b": summary}
+    assert again.find_finished() == {"b": summary}
     with pytest.raises(InputError, match="1 of 2 shards is not scored yet, such as a; score the same shards again"):
         Run.at(tmp_path / "scores").parts()
     write(run, "a")
-    assert list(again.finished()) == ["a", "b"]
+    assert list(again.find_finished()) == ["a", "b"]
 
 
 def test_moved_shards_are_the_same(tmp_path: Path) -> None:
     write(begin(tmp_path), "a")
     moved = tuple(replace(one, address=f"/new/{one.name}") for one in SHARDS)
-    assert list(begin(tmp_path, shards=moved).finished()) == ["a"]
+    assert list(begin(tmp_path, shards=moved).find_finished()) == ["a"]
 
 
 def test_more_shards_are_added_and_keep_their_names(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_more_shards_are_added_and_keep_their_names(tmp_path: Path) -> None:
     run = begin(tmp_path, shards=more)
     names = [shard.name for shard in run.marker.shards]
     assert names[:2] == ["a", "b"] and names[2].startswith("a-")
-    assert list(run.finished()) == ["a"]
+    assert list(run.find_finished()) == ["a"]
 
 
 def test_metrics_are_added_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_metrics_are_added_where_that_is_asked_for(tmp_path: Path) -> None:
         begin(tmp_path, parse_all("rouge,rouge_n(n=2)"))
     assert begin(tmp_path, parse_all("rouge_n(n=2)"), add=True).metrics == ("rouge", "rouge_n(n=2)")
     with pytest.raises(InputError, match=f"no {RUN}, expected a run to add metrics to"):
-        claim(tmp_path / "other", ROUGE, SHARDS, {}, add=True)
+        claim_folder(tmp_path / "other", ROUGE, SHARDS, {}, add=True)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_other_scores_are_refused(tmp_path: Path, change: dict, message: str) ->
     write(run, "a")
     with pytest.raises(InputError, match=f"contains other scores: {message}; pass overwrite=True"):
         begin(tmp_path, **change)
-    assert list(run.finished()) == ["a"]
+    assert list(run.find_finished()) == ["a"]
 
 
 def test_scores_of_another_version_are_refused(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_shard_that_changed_is_scored_as_it_is_now_and_refused_if_it_was_score
     write(begin(tmp_path), "a")
     mended = (SHARDS[0], Shard("b", "in/b.jsonl", 2000))
     run = begin(tmp_path, shards=mended)
-    assert list(run.finished()) == ["a"]
+    assert list(run.find_finished()) == ["a"]
     write(run, "b")
     message = r"of its 2 shards 1 changed since they were scored, such as b \(2,000 bytes, now 20\)"
     with pytest.raises(InputError, match=message):
@@ -133,7 +133,7 @@ def test_overwrite_removes_what_captious_wrote_alone(tmp_path: Path) -> None:
     write(run, "a")
     mine = tmp_path / "scores" / "items" / "notes.txt"
     mine.write_text("mine")
-    assert begin(tmp_path, parse_all("cider"), overwrite=True).finished() == {}
+    assert begin(tmp_path, parse_all("cider"), overwrite=True).find_finished() == {}
     assert not (tmp_path / "scores" / run.items_name("a")).exists()
     assert mine.read_text() == "mine"
 
@@ -142,7 +142,7 @@ def test_parts_that_were_read_otherwise_are_not_finished(tmp_path: Path) -> None
     run = begin(tmp_path)
     late = replace(run, marker=replace(run.marker, reading={"several": True}))
     write(late, "a")  # a worker of a run whose folder was overwritten meanwhile
-    assert run.finished() == {}
+    assert run.find_finished() == {}
 
 
 def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
             begin(tmp_path, overwrite=overwrite)
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is a file, expected the name of a folder"):
-        claim(tmp_path / "file", ROUGE, SHARDS, {})
+        claim_folder(tmp_path / "file", ROUGE, SHARDS, {})
 
 
 def test_a_damaged_file_is_said(tmp_path: Path) -> None:
@@ -161,14 +161,14 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     write(run, "a")
     (tmp_path / "scores" / run.items_name("a")).write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"a.parquet: is damaged, expected the scores of captious; remove it"):
-        run.finished()
+        run.find_finished()
 
 
 def test_distinct_hashes_over_shards() -> None:
     random = np.random.default_rng(1)
     arrays = [np.unique(random.integers(0, 2**64, 1000, dtype=np.uint64)) for _ in range(3)]
     arrays.append(arrays[0][::2])
-    assert count_distinct(arrays) == len({value for array in arrays for value in array.tolist()})
+    assert count_unique(arrays) == len({value for array in arrays for value in array.tolist()})
 
 
 def test_histograms_of_shards_add_up() -> None:

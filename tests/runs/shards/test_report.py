@@ -8,7 +8,7 @@ from tests.runs.shards.scored import scored, write_lines, write_tar
 
 import captious
 from captious.options import Resampling
-from captious.runs.report import open_run, report_of
+from captious.runs.report import open_run, make_report
 
 WORDS = ["a", "the", "red", "small", "dog", "cat", "man", "boat", "runs", "sits", "on", "near", "grass", "water"]
 
@@ -31,7 +31,7 @@ def rows(shards, items=6, seed=0):
 
 def reported(run):
     """The report with intervals, as it was written."""
-    return report_of(run, Resampling())
+    return make_report(run, Resampling())
 
 
 def test_values_are_those_of_the_whole_set(tmp_path):

@@ -28,7 +28,7 @@ from captious.metrics.registry import parse_all
 from captious.models.store import get_cache_root, list_stores
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
 from captious.runs import Run, open_run
-from captious.runs.shards.plan import plan_shards, share_of_worker
+from captious.runs.shards.plan import plan_shards, divide_limits
 from captious.runs.shards.scoring import ShardsFailed, score_shards
 from captious.text.idf import DocumentFrequency
 
@@ -87,7 +87,7 @@ def test_sums_and_distinct_things_give_the_corpus_values(scored: tuple[Path, lis
         metric = str(measurement.metric)
         total = np.sum([one[metric].sums for one in summaries], axis=0)
         if summaries[0][metric].unites:
-            total[0] = scores.distinct(metric)
+            total[0] = scores.count_distinct(metric)
         assert measurement.metric.aggregate(total[None])[0] == pytest.approx(measurement.corpus, rel=1e-14)
         merged = summaries[0][metric].signature
         for one in summaries[1:]:
@@ -274,7 +274,7 @@ def test_a_shard_that_kills_its_worker_is_named(tmp_path: Path) -> None:
     source = write_shards(tmp_path / "in", records(6), 3)
     report = score_shards(source, [Fatal()], out=tmp_path / "scores", resampling=FEW, engine=PROCESSES)
     assert report.failed == {"part-1": "the process that worked on it died 3 times (signal 9; out of memory?)"}
-    assert sorted(Run.at(tmp_path / "scores").finished()) == ["part-0", "part-2"]
+    assert sorted(Run.at(tmp_path / "scores").find_finished()) == ["part-0", "part-2"]
 
 
 def test_a_shard_whose_worker_died_once_leaves_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,19 +384,19 @@ def test_all_metrics_are_those_that_the_first_shard_allows(tmp_path: Path) -> No
 def test_workers_share_the_limits_of_chat_models(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = Judging(concurrency=8, most_tokens=1000, prices=(1.0, 1.0), most_cost=6.0)
     clair = parse_all("clair(model=m)")
-    three = share_of_worker(limits, clair, Engine("processes", jobs=3), 10)
+    three = divide_limits(limits, clair, Engine("processes", jobs=3), 10)
     assert (three.concurrency, three.most_tokens, three.most_cost) == (2, 333, 2.0)
-    two = share_of_worker(limits, clair, Engine("ray", jobs=3), 2)  # a third worker would find no shard
+    two = divide_limits(limits, clair, Engine("ray", jobs=3), 2)  # a third worker would find no shard
     assert (two.concurrency, two.most_tokens, two.most_cost) == (4, 500, 3.0)
-    assert share_of_worker(limits, clair, Engine("processes", jobs=20), 20).concurrency == 1
+    assert divide_limits(limits, clair, Engine("processes", jobs=20), 20).concurrency == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert share_of_worker(limits, clair, Engine("processes", gpus=0.5), 20).concurrency == 2  # 2 GPUs hold 4 workers
-    unlimited = share_of_worker(Judging(), clair, Engine("processes", jobs=2), 2)
+    assert divide_limits(limits, clair, Engine("processes", gpus=0.5), 20).concurrency == 2  # 2 GPUs hold 4 workers
+    unlimited = divide_limits(Judging(), clair, Engine("processes", jobs=2), 2)
     assert (unlimited.most_tokens, unlimited.most_cost) == (None, None)
-    assert share_of_worker(limits, clair, SERIAL, 10) == limits
-    assert share_of_worker(limits, parse_all("rouge"), Engine("ray"), 10) == limits
+    assert divide_limits(limits, clair, SERIAL, 10) == limits
+    assert divide_limits(limits, parse_all("rouge"), Engine("ray"), 10) == limits
     with pytest.raises(InputError, match=r"pass jobs=\.\.\., their number"):
-        share_of_worker(limits, clair, Engine("ray"), 10)
+        divide_limits(limits, clair, Engine("ray"), 10)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.studio.logs import make_tasks as small_tasks
 
 from captious.errors import InputError, UnknownKey
 from captious.studio.collect._tables import to_json
-from captious.studio.collect.amend import FILES, FREE, GROWING, MEANING, _flat, amend_study
+from captious.studio.collect.amend import FILES, FREE, GROWING, MEANING, _flatten_plan, amend_study
 from captious.studio.collect.log import StudyLog, open_log, open_study
 from captious.studio.collect.plan import Aspect, LabelOption, Plan, read_plan
 from captious.studio.collect.verify import verify
@@ -134,17 +134,17 @@ def test_texts_items_overlap_and_lease_are_amended_and_answers_stay(study, log):
 
 
 def test_another_process_follows_at_once_and_addresses_stay(study, log):
-    from captious.studio.collect.sessions import study_name
+    from captious.studio.collect.sessions import get_study_name
 
     server = open_log(study)
-    name = study_name(server.plan())
+    name = get_study_name(server.plan())
     rate(server, "r1", 1)
     edit(study, ("Dgos", "Dogs"), ("per_rater = 3", "per_rater = 5"))
     amend_study(log, study, "a typo")
     assert server.plan().title == "Dgos"  # it has not asked yet
     page = server.next_page("r1")
     assert server.plan().title == "Dogs" and page.total == 6  # five tasks and the gold one
-    assert study_name(server.plan()) == name != server.plan().digest[:8]
+    assert get_study_name(server.plan()) == name != server.plan().digest[:8]
     server.close()
 
 
@@ -251,7 +251,7 @@ def test_every_key_of_a_plan_is_free_growing_or_fixed():
     known = (*FREE, *GROWING, *FILES, *MEANING)
     plan = Plan(Path("x"), "t", "ratings", aspects=(Aspect("a", "q"),), options=(LabelOption("o"),), quotas={"x": 1})
     hidden = {one.name for one in fields(Plan) if one.metadata.get("hidden")}
-    keys = [key for key in _flat(plan) if key not in hidden]
+    keys = [key for key in _flatten_plan(plan) if key not in hidden]
     assert [key for key in keys if not any(fnmatchcase(key, name) for name in known)] == []
     assert to_json(plan).keys() >= {one.name for one in fields(Plan)} - {"origin"}
 
@@ -275,11 +275,11 @@ def test_who_has_finished_with_a_link_and_no_code_goes_on_with_new_items(study, 
     amend_study(log, study, "more each")
     assert len(rate(log, "r1")) == 6
     log.record("r1", "finished", "r1.finished")
-    assert log.why_none("r1") == "finished" and log.raters()[0].finished
+    assert log.explain_no_page("r1") == "finished" and log.raters()[0].finished
     write_captions(study.parent, 7)
     amend_study(log, study, "two more")
     assert not log.raters()[0].finished and sorted(rate(log, "r1")) == ["im5", "im6"]
-    assert log.why_none("r1") == "finished"
+    assert log.explain_no_page("r1") == "finished"
     assert_whole(log)
 
 
@@ -293,7 +293,7 @@ def test_who_has_a_completion_code_has_finished_for_good(tmp_path):
     log.record("r1", "finished", "r1.finished")
     write_captions(tmp_path, 7)
     amend_study(log, path, "more")
-    assert log.next_page("r1") is None and log.why_none("r1") == "finished"
+    assert log.next_page("r1") is None and log.explain_no_page("r1") == "finished"
     log.close()
 
 
@@ -321,8 +321,8 @@ def test_a_pause_gives_nobody_a_task_and_leases_stop(begin):
     log = begin(1, overlap=1)
     page = log.next_page("r1", START)
     log.pause("lunch", "Back at two.", later(LEASE - 1))
-    assert log.next_page("r1", later(LEASE - 1)) is None and log.why_none("r1") == "paused"
-    assert log.leases(later(9 * LEASE)) == 1  # it would have ended
+    assert log.next_page("r1", later(LEASE - 1)) is None and log.explain_no_page("r1") == "paused"
+    assert log.count_leases(later(9 * LEASE)) == 1  # it would have ended
     with pytest.raises(InputError, match="the study is paused already"):
         log.pause("again")
     log.resume(later(10 * LEASE))
@@ -351,7 +351,7 @@ def test_an_answer_of_an_open_page_is_stored_during_a_pause(begin):
 def test_the_owner_is_no_rater(begin):
     log = begin()
     log.pause("lunch", now=START)
-    assert log.rater_ids() == ["r1", "r2"] and [rater.id for rater in log.raters()] == ["r1", "r2"]
+    assert log.list_rater_ids() == ["r1", "r2"] and [rater.id for rater in log.raters()] == ["r1", "r2"]
     for name in ("owner", "r0", "r01"):
         with pytest.raises(UnknownKey, match="there is no rater"):
             log.exclude(name, "a try")
@@ -372,7 +372,7 @@ class AmendedPlay(Play):
     def step(self, action, rater, seconds):
         log = self.log_of(rater)
         if action not in ("pause", "resume", "amend"):
-            before = log.next_page(rater, self.now) if log.read_on().history.paused else None
+            before = log.next_page(rater, self.now) if log.read_updates().history.paused else None
             assert before is None, "a page was given during a pause"
             super().step(action, rater, seconds)
             return
@@ -386,7 +386,7 @@ class AmendedPlay(Play):
             assert "paused" in str(error)
 
     def amend(self, log):
-        plan = log.read_on().plan
+        plan = log.read_updates().plan
         number = len(log.tasks())
         lease = plan.lease + 60
         new = replace(plan, overlap=plan.overlap + 1, per_rater=plan.per_rater + 1, lease=lease, digest="")
@@ -404,7 +404,7 @@ class AmendedPlay(Play):
         assert len(stored) == self.answers == len({event.key for event in stored})
 
     def finish(self):
-        if self.logs[1].read_on().history.paused:
+        if self.logs[1].read_updates().history.paused:
             self.logs[1].resume(self.now)
         super().finish()
 

@@ -17,8 +17,8 @@ from tests.studio.studies import KINDS, OWNER, THINGS, make_plan, make_tasks
 
 from captious.errors import InputError
 from captious.studio._app import build_app
-from captious.studio.access import Limit, Rules, make_token, hash_token
-from captious.studio.collect._events import RaterHistory, list_due_tasks, count_gold_due, count_pages
+from captious.studio.access import Limit, Rules, hash_token, make_token
+from captious.studio.collect._events import RaterHistory, count_gold_due, count_pages, list_due_tasks
 from captious.studio.collect._survey import read_survey
 from captious.studio.collect.amend import amend_study
 from captious.studio.collect.check import check_plan
@@ -148,7 +148,7 @@ def test_every_kind_says_what_was_expected(kind, tmp_path):
         "yesno": {"seen": dict.fromkeys(THINGS, False)},
         "labels": {"label": "young"},
     }
-    compared = kind_of(plan).compared(plan, task, order, answers[kind])
+    compared = kind_of(plan).grade_answer(plan, task, order, answers[kind])
     assert [(one.about, one.given, one.expected, one.right) for one in compared] == EXPECTED[kind]
 
 

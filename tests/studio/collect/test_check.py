@@ -10,7 +10,7 @@ from PIL import Image
 from captious.cli.app import build
 from captious.errors import InputError
 from captious.studio.collect import check as module
-from captious.studio.collect.check import check_plan, effort_of
+from captious.studio.collect.check import check_plan, estimate_effort
 from captious.studio.collect.plan import parse_plan
 from captious.studio.collect.tasks import build_tasks
 
@@ -78,14 +78,14 @@ def test_nothing_is_wrong_with_a_good_study(place):
 )
 def test_effort(place, text, tasks, gold, raters, pages):
     plan = plan_of(place, RATINGS + text + ASPECT)
-    effort = effort_of(plan, tasks, gold)
+    effort = estimate_effort(plan, tasks, gold)
     assert (effort.raters, effort.pages, effort.answers) == (raters, pages, tasks * plan.overlap)
     assert effort.minutes == pytest.approx(pages * 20 / 60)
     assert effort.cost == pytest.approx(12 * raters * pages * 20 / 3600)
 
 
 def test_repeated_tasks_take_time_too(place):
-    effort = effort_of(plan_of(place, RATINGS + ASPECT + "[checks]\nrepeat = 2\n"), 100, 0)
+    effort = estimate_effort(plan_of(place, RATINGS + ASPECT + "[checks]\nrepeat = 2\n"), 100, 0)
     assert effort.pages == 42
 
 
@@ -110,7 +110,7 @@ def test_the_server_gives_a_rater_the_pages_that_the_check_promises(place, tasks
     (rater,) = log.add_raters(["a hash"])
     pages = len(work_through(log, rater.id))
     log.close()
-    assert effort_of(plan, tasks, gold).pages == pages
+    assert estimate_effort(plan, tasks, gold).pages == pages
 
 
 def test_images_that_cannot_be_shown(place):

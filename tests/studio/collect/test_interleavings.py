@@ -83,7 +83,7 @@ class Play:
             self.pages.pop(rater, None)
         elif action == "change" and log.history(rater):
             task, purpose = log.history(rater)[0]
-            self.record(log, rater, log.page_of(rater, task, purpose))
+            self.record(log, rater, log.find_task_page(rater, task, purpose))
         elif action in ("skip", "return") and page is not None:
             kind = {"skip": "skipped", "return": "returned"}[action]
             log.record(rater, kind, f"{action}{self.answers}/{rater}", page.task.id, now=self.now)
@@ -102,7 +102,7 @@ class Play:
         if page is not None:
             assert not any(one.id == rater and one.screened for one in log.raters()), "screened out, and given a page"
             key = (page.task.id, page.purpose)
-            assert key not in before or log.page_of(rater, *key).answer is None, "a page was given twice"
+            assert key not in before or log.find_task_page(rater, *key).answer is None, "a page was given twice"
             self.pages[rater] = page
         return page
 

@@ -8,8 +8,8 @@ import pytest
 
 from captious._core.records import from_json
 from captious.studio.collect.kinds import KINDS, Incomplete, kind_of
-from captious.studio.collect.kinds.labels import merged
-from captious.studio.collect.kinds.ratings import overall_rating
+from captious.studio.collect.kinds.labels import merge_labels
+from captious.studio.collect.kinds.ratings import compute_overall
 from captious.studio.collect.plan import parse_plan
 from captious.studio.collect.tasks import Task, build_tasks
 
@@ -67,7 +67,7 @@ def test_pairs_are_every_two_systems(folder):
 def test_the_order_of_a_page_is_drawn(folder):
     plan = study(folder, f'kind = "ratings"\ntogether = 4\n{ASPECT}')
     task, rng = build_tasks(plan)[0], np.random.default_rng(0)
-    orders = {kind_of(plan).order(plan, task, rng) for _ in range(300)}
+    orders = {kind_of(plan).draw_order(plan, task, rng) for _ in range(300)}
     assert len(orders) == 24 and all(sorted(order) == ["a", "b", "c", "d"] for order in orders)
 
 
@@ -109,7 +109,7 @@ def test_the_overall_rating_follows_from_the_aspects(folder):
     form = {"rating:0:P": "4", "rating:0:R": "3", "rating:0:fluency": "-0.5"}
     answer = kind.read(plan, task, "a", form)
     assert answer["ratings"]["a"] == {"P": 4, "R": 3, "fluency": -0.5}
-    assert overall_rating(plan, answer["ratings"]["a"]) == 3.0  # (4 + 3) / 2 - 0.5
+    assert compute_overall(plan, answer["ratings"]["a"]) == 3.0  # (4 + 3) / 2 - 0.5
     assert kind.values(plan, task, answer)["rating"] == {"t1/a": 3.0}
     assert kind.form(plan, task, "a", answer) == form
 
@@ -207,12 +207,12 @@ def test_a_label_is_the_name_of_an_option(folder):
     ],
 )
 def test_labels_are_merged_by_the_rule_of_the_plan(folder, rule, votes, label):
-    assert merged(study(folder, LABELS.format(f'merge = "{rule}"\n')), votes.split()) == label
+    assert merge_labels(study(folder, LABELS.format(f'merge = "{rule}"\n')), votes.split()) == label
 
 
 def test_a_merged_label_needs_its_votes(folder):
     plan = study(folder, LABELS.format("votes = 2\n"))
-    assert merged(plan, ["old", None]) is None and merged(plan, ["old", "old"]) == "old"
+    assert merge_labels(plan, ["old", None]) is None and merge_labels(plan, ["old", "old"]) == "old"
 
 
 GOLD = '[checks]\ngold = "gold.jsonl"\n'

@@ -24,7 +24,7 @@ from captious.errors import InputError, UnknownKey
 from captious.studio.collect import _tables as tables
 from captious.studio.collect._database import DatabaseAway
 from captious.studio.collect._events import FAR
-from captious.studio.collect.log import StudyLog, database_of, open_log
+from captious.studio.collect.log import StudyLog, find_database, open_log
 from captious.studio.collect.plan import Checks, Source
 from captious.studio.collect.tasks import Task
 
@@ -56,10 +56,10 @@ def test_a_study_ends_when_every_task_has_its_answers(begin):
             recorded = answer(log, rater, page)
             assert recorded.new and not recorded.late
         assert log.next_page(rater, START) is None
-        assert log.why_none(rater) == "finished"
+        assert log.explain_no_page(rater) == "finished"
     assert all(slot.done for slot in log.slots()) and len(log.answers()) == 6
     (third,) = log.add_raters(["another"])
-    assert log.next_page(third.id, START) is None and log.why_none(third.id) == "full"
+    assert log.next_page(third.id, START) is None and log.explain_no_page(third.id) == "full"
     assert_whole(log)
 
 
@@ -92,7 +92,7 @@ def test_a_task_that_json_cannot_hold_is_refused(database, tmp_path):
 
 def test_a_database_without_a_study_is_refused(tmp_path):
     path = tmp_path / "study.toml"
-    assert database_of(path) == str(tmp_path / "study.db")
+    assert find_database(path) == str(tmp_path / "study.db")
     with pytest.raises(InputError, match=r"study\.toml: no such study"):
         open_log(path)
     assert list(tmp_path.iterdir()) == []
@@ -151,14 +151,14 @@ def test_a_rater_who_changes_an_answer_keeps_both_and_the_last_counts(begin):
     first = log.next_page("r1", START)
     answer(log, "r1", first, "first", rating=2)
     second = log.next_page("r1", START)
-    back = log.page_of("r1", first.task.id)
+    back = log.find_task_page("r1", first.task.id)
     assert (back.order, back.number, back.answer) == (first.order, 1, {"rating": 2})
     assert answer(log, "r1", back, "second", rating=5).new
     assert [event.body["answer"]["rating"] for event in log.events() if event.kind == "answered"] == [2, 5]
     assert [(one.task, one.answer) for one in log.answers()] == [(first.task.id, {"rating": 5})]
     assert log.next_page("r1", START) == second
     assert log.history("r1") == [(first.task.id, "work"), (second.task.id, "work")]
-    assert log.page_of("r1", "im9") is None and sum(slot.done for slot in log.slots()) == 1
+    assert log.find_task_page("r1", "im9") is None and sum(slot.done for slot in log.slots()) == 1
     assert_whole(log)
 
 
@@ -210,8 +210,8 @@ def test_only_pages_that_a_rater_opened_can_be_answered(begin):
 def test_an_answer_after_its_lease(begin):
     log = begin(tasks=1, overlap=1, raters=3)
     first = log.next_page("r1", START)
-    assert (log.leases(later(599)), log.leases(later(600))) == (1, 0)
-    assert log.next_page("r2", later(599)) is None and log.why_none("r2") == "wait"
+    assert (log.count_leases(later(599)), log.count_leases(later(600))) == (1, 0)
+    assert log.next_page("r2", later(599)) is None and log.explain_no_page("r2") == "wait"
     second = log.next_page("r2", later(601))
     assert second.task == first.task
     late = answer(log, "r1", first, now=later(700))
@@ -226,7 +226,7 @@ def test_an_answer_after_its_lease_is_not_late_while_its_task_needs_answers(begi
     pages = {"r1": log.next_page("r1", START), "r2": log.next_page("r2", later(601))}  # r2 has the place of r1
     assert not answer(log, "r1", pages["r1"], now=later(700)).late  # there is a second place
     assert not answer(log, "r2", pages["r2"], now=later(2000)).late  # nobody took it
-    assert log.next_page("r3", later(2000)) is None and log.why_none("r3") == "full"
+    assert log.next_page("r3", later(2000)) is None and log.explain_no_page("r3") == "full"
     assert_whole(log)
 
 
@@ -281,7 +281,7 @@ def test_exclusion_frees_slots_and_reinstatement_takes_back_what_is_free(begin):
     log = begin(tasks=2, overlap=1, raters=3)
     mine = work_through(log, "r1")
     log.exclude("r1", "too fast")
-    assert log.raters()[0].excluded and log.next_page("r1") is None and log.why_none("r1") == "excluded"
+    assert log.raters()[0].excluded and log.next_page("r1") is None and log.explain_no_page("r1") == "excluded"
     assert [slot.done for slot in log.slots()] == [False, False]
     assert [one.excluded for one in log.answers()] == [True, True]
     (taken,) = work_through(log, "r2", most=1)
@@ -313,14 +313,14 @@ def test_raters_are_found_by_token_and_by_identity(begin):
     log = begin(raters=0)
     ann, bob = log.add_raters(["a", "b"], ["Ann", "Bob"])
     assert (ann.id, bob.id) == ("r1", "r2") and log.add_raters(["b", "c"])[0].id == "r2"
-    assert log.rater_by_token("a") == ann and log.rater_by_token("x") is None
+    assert log.find_rater_by_token("a") == ann and log.find_rater_by_token("x") is None
     person = {"PROLIFIC_PID": "5f\0", "STUDY_ID": "s", "SESSION_ID": "1"}
-    found = in_parallel(*(lambda: log.rater_by_identity("prolific", person) for _ in range(4)))
+    found = in_parallel(*(lambda: log.find_rater_by_identity("prolific", person) for _ in range(4)))
     assert {rater.id for rater in found} == {found[0].id} and found[0].id not in ("r1", "r2", "r3")
-    assert log.rater_by_identity("prolific", {**person, "SESSION_ID": "2"}).id == found[0].id
-    worker = log.rater_by_identity("mturk", {"workerId": "5f"})
+    assert log.find_rater_by_identity("prolific", {**person, "SESSION_ID": "2"}).id == found[0].id
+    worker = log.find_rater_by_identity("mturk", {"workerId": "5f"})
     log.record(found[0].id, "consented", "yes")
-    assert log.rater_by_identity("prolific", person).consented
+    assert log.find_rater_by_identity("prolific", person).consented
     log.forget("r1")
     log.forget(found[0].id)
     assert log.identities() == {"r2": {"name": "Bob"}, worker.id: {"workerId": "5f"}}
@@ -338,9 +338,9 @@ def test_who_has_never_answered_keeps_a_slot_from_nobody(begin):
     assert following.task.id == held[1]
     assert log.next_page("r5", later(13)).task.id == held[2]
     assert log.next_page("r6", later(14)).task.id == held[2]
-    first = log.page_of("r3", held[2])
+    first = log.find_task_page("r3", held[2])
     assert not answer(log, "r3", first, now=later(15)).late  # an answer goes before those who only look
-    assert answer(log, "r2", log.page_of("r2", held[1]), now=later(16)).late  # r4 has it, who works
+    assert answer(log, "r2", log.find_task_page("r2", held[1]), now=later(16)).late  # r4 has it, who works
     assert log.next_page("r6", later(17)) is None
     assert_whole(log)
 
@@ -352,15 +352,15 @@ def test_raters_with_a_link_keep_their_slot_from_the_start(begin):
 
 def test_visits_of_a_platform_are_kept_by_hash_and_forgotten(begin):
     log = begin(raters=0)
-    rater = log.rater_by_identity("prolific", {"PROLIFIC_PID": "5f"})
+    rater = log.find_rater_by_identity("prolific", {"PROLIFIC_PID": "5f"})
     for number in (1, 2):
         log.begin_visit(rater.id, f"hash{number}", {"PROLIFIC_PID": "5f", "SESSION_ID": str(number)})
-    found, visit = log.visit("hash2")
+    found, visit = log.find_visit("hash2")
     assert found == rater and visit.parameters["SESSION_ID"] == "2"
-    assert visit.person == log.visit("hash1")[1].person == "hash1"
-    assert log.visit("hash3") is None
+    assert visit.person == log.find_visit("hash1")[1].person == "hash1"
+    assert log.find_visit("hash3") is None
     log.forget(rater.id)
-    assert log.visit("hash1") is None and log.visit("hash2") is None
+    assert log.find_visit("hash1") is None and log.find_visit("hash2") is None
     assert_whole(log)
 
 
@@ -471,7 +471,7 @@ def test_a_page_that_is_open_needs_no_turn_at_writing(begin):
     answer(log, "r1", page)
     second = log.next_page("r1", START)
     assert (page.previous, second.previous) == ("", page.name)
-    log.page_of("r1", second.task.id)  # as every request does: what the rater did is read
+    log.find_task_page("r1", second.task.id)  # as every request does: what the rater did is read
     count = len(list(log.events()))
 
     def refuse(change):
@@ -487,12 +487,12 @@ def test_a_page_that_is_open_needs_no_turn_at_writing(begin):
 
 def test_an_exclusion_by_another_process_counts_at_once(begin, database):
     log = begin()
-    assert not log.rater_by_token("hash0").excluded
+    assert not log.find_rater_by_token("hash0").excluded
     log.next_page("r1", START)
     other = StudyLog.open(database)
     other.exclude("r1", "failed the checks")
-    assert log.rater_by_token("hash0").excluded and log.next_page("r1", START) is None
-    assert log.rater_by_token("hash9") is None
+    assert log.find_rater_by_token("hash0").excluded and log.next_page("r1", START) is None
+    assert log.find_rater_by_token("hash9") is None
 
 
 def test_a_read_only_database_confirms_nothing_and_passes(begin):
@@ -511,7 +511,7 @@ def test_a_read_only_database_confirms_nothing_and_passes(begin):
     for attempt in (lambda: answer(log, "r1", page), lambda: log.next_page("r2"), lambda: log.exclude("r1", "why")):
         with pytest.raises(DatabaseAway, match=r"read-?only"):
             attempt()
-    assert log.answers() == [] and log.page_of("r1", page.task.id) is not None  # reading goes on
+    assert log.answers() == [] and log.find_task_page("r1", page.task.id) is not None  # reading goes on
     setting.clear()
     log.close()
     assert answer(log, "r1", page).new

@@ -18,7 +18,7 @@ from captious.studio.collect._database import DatabaseAway
 from captious.studio.collect._events import Page
 from captious.studio.collect._rendering import PageRenderer
 from captious.studio.collect.plan import Aspect, Checks, Source
-from captious.studio.collect.sessions import TURK_PREVIEW, study_name
+from captious.studio.collect.sessions import TURK_PREVIEW, get_study_name
 
 JSON = {"accept": "application/json"}
 CHOICES = {"preferred": "1", "label": "old"}
@@ -133,7 +133,7 @@ def test_a_wrong_link_is_refused_and_ten_a_minute_close_the_door(study):
     assert inside.get(link).status_code == 200
     assert [guesser.get(f"/r/guess{number}").status_code for number in range(11)] == [403] * 10 + [429]
     assert guesser.get(study.link()).status_code == 429
-    assert guesser.get("/task", headers={"cookie": f"captious_{study_name(study.plan)}=x"}).status_code == 429
+    assert guesser.get("/task", headers={"cookie": f"captious_{get_study_name(study.plan)}=x"}).status_code == 429
     assert inside.get("/task").status_code == 200  # somebody who is in, at the same address
     assert other.get(link).status_code == 200
 
@@ -326,7 +326,7 @@ def test_nobody_answers_without_consent(tmp_path):
 
 def test_prolific_sends_people_and_gets_them_back(tmp_path):
     study = Study(tmp_path, "labels", number=1, overlap=1, source=Source("prolific", "C1ABC", "C2FULL"))
-    door = f"/s/{study_name(study.plan)}"
+    door = f"/s/{get_study_name(study.plan)}"
     client = browser(study)
     assert client.get(door).status_code == 403
     page = client.get(f"{door}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q1")
@@ -347,7 +347,7 @@ def test_prolific_sends_people_and_gets_them_back(tmp_path):
 
 def test_forged_people_of_a_platform_take_nothing_from_real_ones(tmp_path):
     study = Study(tmp_path, "labels", number=5, overlap=2, source=Source("prolific", "C1ABC", "C2FULL"))
-    door = f"/s/{study_name(study.plan)}?PROLIFIC_PID="
+    door = f"/s/{get_study_name(study.plan)}?PROLIFIC_PID="
     forged = [browser(study).get(f"{door}forged{number}").status_code for number in range(30)]
     assert forged == [200] * 12 + [429] * 18  # from one address in a minute
     for number in range(10):
@@ -363,7 +363,7 @@ def test_forged_people_of_a_platform_take_nothing_from_real_ones(tmp_path):
 
 def test_a_reload_of_the_platforms_address_is_no_new_visit(tmp_path):
     study = Study(tmp_path, "labels", source=Source("prolific", "C1ABC"))
-    client, door = browser(study), f"/s/{study_name(study.plan)}?PROLIFIC_PID=5f&SESSION_ID="
+    client, door = browser(study), f"/s/{get_study_name(study.plan)}?PROLIFIC_PID=5f&SESSION_ID="
     assert {client.get(f"{door}1").url.path for _ in range(20)} == {"/task"}
     assert len(study.events("joined")) == 1
 
@@ -374,7 +374,7 @@ def test_neither_cookie_nor_form_of_a_platforms_rater_follows_from_the_ids(tmp_p
         (tmp_path / name).mkdir()
         study = Study(tmp_path / name, "labels", source=Source("prolific", "C1ABC"))
         client = browser(study)
-        page = client.get(f"/s/{study_name(study.plan)}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q1")
+        page = client.get(f"/s/{get_study_name(study.plan)}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q1")
         (cookie,) = client.cookies.values()
         fields += [cookie, Fields(page.text).hidden["csrf"], Fields(page.text).hidden["page"]]
         stored = b"".join(path.read_bytes() for path in (tmp_path / name).glob("study.db*"))
@@ -389,14 +389,14 @@ def test_a_session_that_was_made_of_ids_opens_nothing(tmp_path):
     ids = base64.urlsafe_b64encode(b'{"PROLIFIC_PID": "5f"}').decode()
     brackets = base64.urlsafe_b64encode(b"[" * 30_000).decode()
     for value in (f"i.{ids}", f"i.{brackets}"):
-        answer = browser(study).get("/task", headers={"cookie": f"captious_{study_name(study.plan)}={value}"})
+        answer = browser(study).get("/task", headers={"cookie": f"captious_{get_study_name(study.plan)}={value}"})
         assert answer.status_code == 403
     assert study.log.raters() == []
 
 
 def test_mechanical_turk_works_without_cookies(tmp_path):
     study = Study(tmp_path, "labels", number=2, consent="Read this.", source=Source("mturk", "DONE"))
-    door = f"/s/{study_name(study.plan)}"
+    door = f"/s/{get_study_name(study.plan)}"
     client = browser(study)
     preview = client.get(f"{door}?assignmentId={TURK_PREVIEW}&hitId=h")
     assert "This is a preview" in preview.text and study.log.raters() == []
@@ -419,7 +419,7 @@ def test_a_task_of_mechanical_turk_is_sent_to_its_own_host_alone(tmp_path):
     study = Study(tmp_path, "labels", number=1, source=Source("mturk", "DONE"))
     query = "assignmentId=A1&workerId=W1&turkSubmitTo=https%3A%2F%2Fevil.example"
     client = browser(study)
-    page = client.get(f"/s/{study_name(study.plan)}?{query}")
+    page = client.get(f"/s/{get_study_name(study.plan)}?{query}")
     page = client.post("/task", data=filled(page.text))
     assert 'action="https://www.mturk.com/mturk/externalSubmit"' in page.text and "evil" not in page.text
 
@@ -428,7 +428,7 @@ def test_an_open_study_makes_a_rater_of_who_begins_and_not_of_who_looks(tmp_path
     study = Study(tmp_path, "labels", source=Source("open"))
     client = browser(study)
     page = client.get("/")
-    assert page.url.path == f"/s/{study_name(study.plan)}" and study.log.raters() == []
+    assert page.url.path == f"/s/{get_study_name(study.plan)}" and study.log.raters() == []
     assert client.post(page.url.path).url.path == "/task"
     assert client.get(page.url.path).url.path == "/task"  # the same person
     assert len(study.log.raters()) == 1
@@ -436,7 +436,7 @@ def test_an_open_study_makes_a_rater_of_who_begins_and_not_of_who_looks(tmp_path
 
 
 def test_personal_links_have_no_open_door(study):
-    assert browser(study).get(f"/s/{study_name(study.plan)}").status_code == 404
+    assert browser(study).get(f"/s/{get_study_name(study.plan)}").status_code == 404
     assert "open the link that you were sent" in browser(study).get("/").text
 
 
@@ -452,7 +452,7 @@ def test_an_excluded_rater_is_told_so_without_the_code_of_finished_work(text, tm
     source = Source("prolific", "C1ABC", "C2FULL", excluded=text)
     study = Study(tmp_path, "labels", number=2, overlap=1, source=source)
     client = browser(study)
-    page = client.get(f"/s/{study_name(study.plan)}?PROLIFIC_PID=5f&SESSION_ID=q").text
+    page = client.get(f"/s/{get_study_name(study.plan)}?PROLIFIC_PID=5f&SESSION_ID=q").text
     client.post("/task", data=filled(page))
     study.log.exclude("r1", "failed 2 of 2 checks")
     for path in ("/task", "/done", "/full"):
@@ -508,7 +508,7 @@ def test_a_database_that_is_away_is_503_and_one_line(study, monkeypatch, caplog)
         raise DatabaseAway(5, "disk full", "study.db")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-        patch.setattr(study.log, "parse_record", away)
+        patch.setattr(study.log, "record", away)
         replies = [client.post("/task", data=form, headers=JSON) for _ in range(3)]
         assert [reply.status_code for reply in replies] == [503] * 3
         assert replies[0].json()["saved"] is False
@@ -520,7 +520,7 @@ def test_a_database_that_is_away_is_503_and_one_line(study, monkeypatch, caplog)
 
 def test_a_mistake_in_the_program_is_a_page_too(study, monkeypatch):
     client = browser(study)
-    monkeypatch.setattr(study.log, "rater_by_token", lambda hash: 1 / 0)
+    monkeypatch.setattr(study.log, "find_rater_by_token", lambda hash: 1 / 0)
     page = client.get(study.link())
     assert page.status_code == 500 and "Something went wrong on the server" in page.text
     assert "ZeroDivision" not in page.text
@@ -568,13 +568,13 @@ def test_references_of_a_text_are_not_said_to_describe_an_image(image, title, tm
     (task,) = make_tasks(tmp_path, number=1)
     page = Page(task, "work", ("a", "b"), 1, 1)
     nothing = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
-    text = PageRenderer(study.plan).task(page, {}, image=image, **nothing)
+    text = PageRenderer(study.plan).render_task(page, {}, image=image, **nothing)
     assert f"<summary>{title}</summary>" in text and ("not always perfect" in text) == bool(image)
 
 
 def test_who_is_paid_by_a_code_need_not_wait_for_others(tmp_path):
     study = Study(tmp_path, number=3, overlap=1, per_rater=3, source=Source("prolific", done="DONE1", full="FULL1"))
-    door = f"/s/{study_name(study.plan)}?PROLIFIC_PID="
+    door = f"/s/{get_study_name(study.plan)}?PROLIFIC_PID="
     first, second, third = browser(study), browser(study), browser(study)
     form = filled(first.get(f"{door}1").text)
     second.post("/task", data=filled(second.get(f"{door}2").text))  # who has answered once keeps the next task

@@ -465,7 +465,7 @@ def test_captions_are_ranked_by_buttons_keys_and_dragging(chromium, study):
         handle.hover()
         tab.mouse.down()
         box = target.bounding_box()
-        tab.mouse.move_edges(box["x"] + 20, box["y"] + 4, steps=8)
+        tab.mouse.move(box["x"] + 20, box["y"] + 4, steps=8)
         tab.mouse.up()
         assert tab.evaluate(places) == [f"Caption {number}" for number in (4, 1, 2, 3)]
         save_button(tab)
@@ -604,7 +604,7 @@ def test_questions_and_practice_by_keyboard_and_on_a_phone(chromium, tmp_path, s
 
     for options in ({}, PHONE):
         with visitor(chromium, **options) as tab:
-            tab.get_lease_time.install()
+            tab.clock.install()
             enter(tab, made)
             examine(tab)
             press(tab, "Tab", "3", "Enter")  # the number alone: the choice is missing
@@ -628,7 +628,7 @@ def test_questions_and_practice_by_keyboard_and_on_a_phone(chromium, tmp_path, s
             with tab.expect_navigation():
                 press(tab, "Enter")  # the focus is on the way on
             assert "time" not in tab.locator("#status").inner_text()
-            tab.get_lease_time.fast_forward(601_000)
+            tab.clock.fast_forward(601_000)
             expect(tab.locator("#status")).to_have_text("The time is over. Your answer still counts.")
             for key in "4444":
                 press(tab, key)

@@ -19,7 +19,7 @@ from captious.errors import InputError, MissingExtra
 from captious.studio.access import Rules
 from captious.studio.collect._signed import SignedEntries, read_keys
 from captious.studio.collect.plan import Source
-from captious.studio.collect.sessions import study_name
+from captious.studio.collect.sessions import get_study_name
 
 # The key, the message and its signature of RFC 7515, appendix A.2.
 N = (
@@ -95,8 +95,8 @@ def test_the_signature_of_the_rfc_is_right_and_no_other(keys):
 
 def test_a_token_names_the_person_for_this_server_and_for_now(keys):
     entries = SignedEntries(keys, {HOST})
-    assert entries.parameters(token())["PROLIFIC_PID"] == "5f"
-    assert entries.parameters(token(aud=[f"https://other.example/{HOST}", HOST])) is not None
+    assert entries.read_parameters(token())["PROLIFIC_PID"] == "5f"
+    assert entries.read_parameters(token(aud=[f"https://other.example/{HOST}", HOST])) is not None
     wrong = [
         token(exp=time.time() - 3600),
         token(exp=None),
@@ -128,18 +128,18 @@ def test_a_token_names_the_person_for_this_server_and_for_now(keys):
         "é.é.é",
         token() + "x" * 9000,
     ]
-    assert [entries.parameters(one) for one in wrong] == [None] * len(wrong)
+    assert [entries.read_parameters(one) for one in wrong] == [None] * len(wrong)
     slow = {"exp": time.time() - 30, "iat": time.time() + 30}  # clocks that differ by half a minute
-    assert entries.parameters(token(**slow)) is not None
+    assert entries.read_parameters(token(**slow)) is not None
     head, body, signature = token().split(".")
     other = json.loads(decoded(body)) | {"prolific": {"PROLIFIC_PID": "60"}}
-    assert entries.parameters(f"{head}.{encoded(json.dumps(other).encode())}.{signature}") is None
+    assert entries.read_parameters(f"{head}.{encoded(json.dumps(other).encode())}.{signature}") is None
 
 
 def test_a_study_with_keys_takes_signed_entries_alone(tmp_path, keys):
     source = Source("prolific", "C1ABC", keys=keys.name)
     study = Study(tmp_path, "labels", source=source, rules=Rules.of_server("127.0.0.1", f"https://{HOST}"))
-    door = f"/s/{study_name(study.plan)}"
+    door = f"/s/{get_study_name(study.plan)}"
     client = browser(study, scheme="https")
     refused = client.get(f"{door}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q")
     assert refused.status_code == 403 and "its signature is wrong" in refused.text
@@ -174,19 +174,19 @@ def test_a_file_without_keys_is_one_line(tmp_path, content):
 def test_new_keys_are_found_in_the_file(keys, monkeypatch):
     entries = SignedEntries(keys, {HOST})
     renamed = token({"kid": "k2"})
-    assert entries.parameters(renamed) is None
+    assert entries.read_parameters(renamed) is None
     keys.write_text(json.dumps({"keys": [{**KEY, "kid": "k2"}]}))
-    assert entries.parameters(renamed) is None  # it was read less than a minute ago
+    assert entries.read_parameters(renamed) is None  # it was read less than a minute ago
     now = time.monotonic()
     monkeypatch.setattr("captious.studio.collect._signed.time.monotonic", lambda: now + 61)
-    assert entries.parameters(renamed)["PROLIFIC_PID"] == "5f"
+    assert entries.read_parameters(renamed)["PROLIFIC_PID"] == "5f"
 
 
 def test_a_missing_claim_is_refused_on_a_server_without_a_name_too(keys):
     entries = SignedEntries(keys)
-    assert entries.parameters(token(aud="https://any.example/")) is not None
+    assert entries.read_parameters(token(aud="https://any.example/")) is not None
     for name in ("exp", "aud", "prolific"):
-        assert entries.parameters(token(**{name: None})) is None
+        assert entries.read_parameters(token(**{name: None})) is None
 
 
 def test_without_pyjwt_the_extra_is_named(keys, monkeypatch):

@@ -9,9 +9,9 @@ from PIL import Image
 
 from captious.cli.app import build
 from captious.errors import InputError
-from captious.studio.collect.kinds.labels import merged
-from captious.studio.collect.kinds.ratings import overall_rating
-from captious.studio.collect.new import FOLDER, KINDS, new_plan, templates
+from captious.studio.collect.kinds.labels import merge_labels
+from captious.studio.collect.kinds.ratings import compute_overall
+from captious.studio.collect.new import FOLDER, KINDS, list_templates, new_plan
 from captious.studio.collect.plan import parse_plan, read_plan
 from captious.studio.collect.tasks import build_tasks
 
@@ -124,7 +124,7 @@ def test_a_study_that_cannot_be(options, message):
 
 
 def test_a_template_is_a_whole_study():
-    assert {path.stem for path in FOLDER.glob("*.toml")} == {*KINDS, *templates()}
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {*KINDS, *list_templates()}
     for path in FOLDER.glob("*.toml"):
         plan = read_plan(path)
         assert plan.instructions and plan.title and plan.overlap >= 2, path.stem
@@ -157,7 +157,7 @@ def test_capeval1k_asks_only_about_images_whose_captions_differ(place):
 def test_imagine_likert(place):
     plan, tasks = filled("imagine-likert", "--captions", *PREDS, "--references", "refs.json")
     assert [aspect.name for aspect in plan.aspects] == ["fluency", "grammar", "consistency"]
-    assert overall_rating(plan, {"fluency": 5, "grammar": 4, "consistency": 3}) == 4.0
+    assert compute_overall(plan, {"fluency": 5, "grammar": 4, "consistency": 3}) == 4.0
     assert plan.show_references and all(task.image is None and task.references for task in tasks)
 
 
@@ -177,11 +177,11 @@ def test_relic_age(place):
     plan, tasks = filled("relic-age", "--images", "photos")
     assert [option.key for option in plan.options] == ["y", "o", "n"] and plan.label == "age" and plan.cannot_judge
     assert len(tasks) == 6 and not any(task.choices for task in tasks)
-    assert merged(plan, ["old", "none"]) == "old" and merged(plan, ["old", "young"]) is None
+    assert merge_labels(plan, ["old", "none"]) == "old" and merge_labels(plan, ["old", "young"]) is None
 
 
 def test_thumb(place):
     plan, tasks = filled("thumb", *CAPTIONED)
     assert len(tasks) == 6
     # A row of the published file: P 5, R 4, Fl -0.1, score 4.4.
-    assert overall_rating(plan, {"P": 5, "R": 4, "Fl": -0.1, "Con": 0, "Inc": 0}) == pytest.approx(4.4)
+    assert compute_overall(plan, {"P": 5, "R": 4, "Fl": -0.1, "Con": 0, "Inc": 0}) == pytest.approx(4.4)

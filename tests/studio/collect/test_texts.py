@@ -13,7 +13,7 @@ from tests.studio.studies import make_plan
 from captious.cli.app import build
 from captious.errors import InputError
 from captious.studio.collect._markdown import list_example_images, render_prose
-from captious.studio.collect._texts import PageText, text_findings
+from captious.studio.collect._texts import PageText, check_texts
 from captious.studio.collect.log import open_study
 from captious.studio.collect.new import new_plan
 from captious.studio.collect.plan import LabelOption, parse_plan
@@ -114,7 +114,7 @@ def findings(text, kind="ratings", captions=3, image="im.jpg", references=("a do
     plan = make_plan(".", kind, instructions=text, images=None, **options)
     choices = () if kind == "labels" else tuple(Choice("abcdef"[one], "a dog") for one in range(captions))
     tasks = [Task(f"t{number}", f"im{number}", image, choices, references) for number in range(12)]
-    return [finding.message for finding in text_findings(plan, tasks, minutes)]
+    return [finding.message for finding in check_texts(plan, tasks, minutes)]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_an_example_must_be_an_image_of_the_folder(tmp_path):
     Image.new("RGB", (8, 6)).save(tmp_path / "photos" / "good.jpg")
     (tmp_path / "secret.jpg").write_text("x")
     plan = make_plan(tmp_path, instructions="![](good.jpg) ![](bad.jpg) ![](../secret.jpg)")
-    messages = [finding.message for finding in text_findings(plan, [], 1.0)]
+    messages = [finding.message for finding in check_texts(plan, [], 1.0)]
     assert len(messages) == 2 and "'bad.jpg': cannot be read" in messages[0] and "is outside" in messages[1]
 
 

@@ -14,13 +14,13 @@ from tests.studio.studies import make_plan as small_plan
 
 from captious.errors import InputError
 from captious.studio.collect._rendering import SCRIPT
-from captious.studio.collect._wording import FOLDER, Wording, languages, placeholders, read_words
+from captious.studio.collect._wording import FOLDER, Wording, find_placeholders, list_languages, read_words
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Aspect, Source, parse_plan
 
 ENGLISH = Wording.of("en", {}).texts
 MARKED = {
-    name: f"⟦{name.upper()}⟧" + "".join(f"{{{one}}}" for one in sorted(placeholders(text)))
+    name: f"⟦{name.upper()}⟧" + "".join(f"{{{one}}}" for one in sorted(find_placeholders(text)))
     for name, text in ENGLISH.items()
 }
 """A table of marks: a letter on a page that is not between brackets comes from no table."""
@@ -28,16 +28,16 @@ HEADER = 'title = "Titel"\nkind = "labels"\nimages = "photos"\n'
 LABELS = '[[options]]\nname = "a"\n[[options]]\nname = "b"\n'
 
 
-@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("language", list_languages())
 def test_every_language_has_every_text_with_the_same_names_in_braces(language):
     own = read_words(FOLDER / f"{language}.toml")
     assert list(own) == list(ENGLISH)
-    assert {name: placeholders(text) for name, text in own.items()} == {
-        name: placeholders(text) for name, text in ENGLISH.items()
+    assert {name: find_placeholders(text) for name, text in own.items()} == {
+        name: find_placeholders(text) for name, text in ENGLISH.items()
     }
 
 
-@pytest.mark.parametrize("language", [one for one in languages() if one != "en"])
+@pytest.mark.parametrize("language", [one for one in list_languages() if one != "en"])
 def test_no_text_was_left_in_english(language):
     texts = read_words(FOLDER / f"{language}.toml")
     same = {name for name, text in texts.items() if text == ENGLISH[name]}

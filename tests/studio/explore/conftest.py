@@ -53,7 +53,7 @@ def write_made_up(folder, name, metrics, items, parts=1):
     """A run with made-up values: metrics are facts of a marker, items rows of its Parquet files."""
     import pyarrow as pa
 
-    from captious.runs.folder import Run, parquet_bytes
+    from captious.runs.folder import Run, write_parquet
     from captious.runs.marker import Marker
 
     table, size = pa.Table.from_pylist(items), -(-len(items) // parts)
@@ -63,7 +63,7 @@ def write_made_up(folder, name, metrics, items, parts=1):
         Marker(name, tuple(metrics), items=len(items), parts={key: len(one) for key, one in slices.items()}),
     )
     for key, one in slices.items():
-        run.storage.write(run.items_name(key), parquet_bytes(one, 2))
+        run.storage.write(run.items_name(key), write_parquet(one, 2))
     run.write_marker()
     return folder
 

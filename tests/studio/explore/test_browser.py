@@ -171,10 +171,10 @@ def draw_lasso(page, corners, down=True, up=True):
     box = page.locator("#scatter svg").bounding_box()
     places = [(box["x"] + box["width"] * share, box["y"] + pixels) for share, pixels in corners]
     if down:
-        page.mouse.move_edges(box["x"] + box["width"] * 0.8, box["y"])
+        page.mouse.move(box["x"] + box["width"] * 0.8, box["y"])
         page.mouse.down()
     for x, y in places:
-        page.mouse.move_edges(x, y, steps=4)
+        page.mouse.move(x, y, steps=4)
     if up:
         page.mouse.up()
 
@@ -323,9 +323,9 @@ def test_brushing_the_histogram_keeps_a_range(explore, table):
     chart = page.locator("#distribution svg")
     chart.locator(".bar").first.wait_for()
     box = chart.bounding_box()
-    page.mouse.move_edges(box["x"] + box["width"] * 0.8, box["y"] + 80)
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 80)
     page.mouse.down()
-    page.mouse.move_edges(box["x"] + box["width"] - 5, box["y"] + 80, steps=5)
+    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 80, steps=5)
     page.mouse.up()
     waits_for(page, "13")
     assert "min=" in page.url and "max=1" in page.url
@@ -483,13 +483,13 @@ def test_the_folder_works_on_any_web_server(page, table, tmp_path):
 
 
 def test_a_search_is_asked_once_when_the_typing_pauses(explore, held, page):
-    page.get_lease_time.install()
+    page.clock.install()
     page = explore(held, "sort=rouge&order=given")
-    page.get_lease_time.pause_at(datetime.now() + timedelta(days=1))  # however slow the typing is, no time passes
+    page.clock.pause_at(datetime.now() + timedelta(days=1))  # however slow the typing is, no time passes
     asked = []
     page.on("request", lambda request: "api/list" in request.url and asked.append(request.url))
     page.locator("#search").press_sequentially("train")
-    page.get_lease_time.run_for(1000)
+    page.clock.run_for(1000)
     waits_for(page, "4")
     assert len(asked) == 1 and "q=train" in asked[0]
     assert page.input_value("#search") == "train" and "q=train" in page.url

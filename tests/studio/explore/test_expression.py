@@ -14,7 +14,7 @@ from captious.studio.explore._views import Explorer, parse_view
 
 def ids(table, text, system=""):
     view = parse_view(table, {"where": text, "order": "given", "system": system})
-    return "".join(chain.from_iterable(Explorer(table).ids(view)))
+    return "".join(chain.from_iterable(Explorer(table).iterate_ids(view)))
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def study(request, tmp_path):
 
 def work(log, raters, pages):
     """New raters answer so many pages each."""
-    rng, kind = np.random.default_rng(len(log.rater_ids())), log.plan().kind
+    rng, kind = np.random.default_rng(len(log.list_rater_ids())), log.plan().kind
     for rater in log.add_raters([f"{rng} {number}" for number in range(raters)]):
         for page in range(pages):
             shown = log.next_page(rater.id)

@@ -23,7 +23,7 @@ from captious.studio.collect.log import StudyLog
 from captious.studio.collect.new import new_plan
 from captious.studio.collect.plan import Aspect, Plan, read_plan
 from captious.studio.collect.tasks import Choice, Task, build_tasks
-from captious.studio.owner.export import Export, _next, answer_tables, export_study
+from captious.studio.owner.export import Export, _get_next_command, build_answer_tables, export_study
 from captious.studio.owner.progress import study_progress
 
 SECONDS = 7.5
@@ -157,7 +157,7 @@ def test_the_last_answer_counts_and_all_are_in_the_log(rated):
     (rater,) = rated.join(1)
     page = rated.log.next_page(rater)
     rated.answer(rater, lambda rater, task: {"ratings": {choice.id: {"overall": 5} for choice in task.choices}}, page)
-    rated.answer(rater, overall, rated.log.page_of(rater, page.task.id, "work"), comment="I was wrong")
+    rated.answer(rater, overall, rated.log.find_task_page(rater, page.task.id, "work"), comment="I was wrong")
     rated.export()
     rows = rows_of(rated.folder / "export" / "ratings.jsonl")
     assert {row["id"]: row["rating"] for row in rows} == {
@@ -509,7 +509,9 @@ def test_rows_do_not_depend_on_the_order_of_arrival(tmp_path_factory, drawn, ran
 
     shuffled = random.sample(drawn, len(drawn))
     one, other = (
-        answer_tables(plan, dict(random.sample(list(tasks.items()), 3)), [answered(*pair) for pair in enumerate(order)])
+        build_answer_tables(
+            plan, dict(random.sample(list(tasks.items()), 3)), [answered(*pair) for pair in enumerate(order)]
+        )
         for order in (drawn, shuffled)
     )
     assert json.dumps(one) == json.dumps(other)
@@ -633,8 +635,8 @@ def test_several_labels_become_one(tmp_path, votes, majority, unanimous, relic):
     ]
     for rule, expected in (("majority", majority), ("unanimous", unanimous), ("relic", relic)):
         plan = Plan(tmp_path / "s.toml", "T", "labels", label="age", merge=rule)
-        assert answer_tables(plan, {"t1": task}, answers)["humans.jsonl"][0]["age"] == expected
-        strict = answer_tables(replace(plan, votes=4), {"t1": task}, answers)
+        assert build_answer_tables(plan, {"t1": task}, answers)["humans.jsonl"][0]["age"] == expected
+        strict = build_answer_tables(replace(plan, votes=4), {"t1": task}, answers)
         assert strict["humans.jsonl"][0]["age"] is None  # fewer votes than the plan wants
 
 
@@ -675,14 +677,14 @@ def test_rankings_of_captions_go_into_a_study(tmp_path, run):
 def test_the_next_command_is_the_one_of_the_kind(tmp_path):
     file = tmp_path / "my export" / "humans.jsonl"
     labels = Plan(tmp_path / "s.toml", "T", "labels", label="age")
-    assert _next(labels, [], file) == f"captious bias lic CAPTIONS --label age --labels '{file}'"
+    assert _get_next_command(labels, [], file) == f"captious bias lic CAPTIONS --label age --labels '{file}'"
     ranking = replace(labels, kind="ranking")
     assert (
-        _next(ranking, [Task("t1", fields={"style": "happy"})], Path("e/r.jsonl"))
+        _get_next_command(ranking, [Task("t1", fields={"style": "happy"})], Path("e/r.jsonl"))
         == "captious style correlate MODEL e/r.jsonl"
     )
-    assert _next(ranking, [Task("t1")], Path("e/r.jsonl")) == "captious study run e/r.toml"
-    assert _next(replace(labels, kind="yesno"), [], Path("e/a.jsonl")) == "captious probe recall e/a.jsonl"
+    assert _get_next_command(ranking, [Task("t1")], Path("e/r.jsonl")) == "captious study run e/r.toml"
+    assert _get_next_command(replace(labels, kind="yesno"), [], Path("e/a.jsonl")) == "captious probe recall e/a.jsonl"
 
 
 def test_labels_of_captions_have_a_row_for_each_caption(tmp_path):

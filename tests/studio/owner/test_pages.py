@@ -25,7 +25,7 @@ from captious.studio.owner import _agreement as agreement
 from captious.studio.owner import _answers as answers
 from captious.studio.owner import _pages as pages
 from captious.studio.owner import _results as results
-from captious.studio.owner._answers import answer_view
+from captious.studio.owner._answers import build_answer_view
 from captious.studio.owner._pages import OwnerPages
 from captious.studio.owner.export import export_study
 from captious.studio.owner.progress import study_progress
@@ -152,7 +152,7 @@ def test_answers_that_compare_no_systems_are_counted_only(kind, tmp_path):
     simulate_raters(study.plan, study.log, raters=2)
     text = browser(study).get("/owner").text
     assert "do not compare systems" in text and "Answers so far" in text
-    (counts,) = results.answer_counts(study.plan, study.log.tasks(), collect_answers(study.log.events()))
+    (counts,) = results.count_answers(study.plan, study.log.tasks(), collect_answers(study.log.events()))
     assert sum(number for _, number in counts.counts) == (8 if kind == "labels" else 8 * 3)  # three things a page
 
 
@@ -160,10 +160,10 @@ def test_ratings_are_counted_by_hand(tmp_path):
     study = Study(tmp_path, captions=PLAIN, number=2, overlap=2, per_rater=2)
     for rating in (4, 2):
         study.link()
-        rater = study.log.rater_ids()[-1]
+        rater = study.log.list_rater_ids()[-1]
         for _ in range(2):
             answer(study, rater, rating)
-    counts = results.answer_counts(study.plan, study.log.tasks(), collect_answers(study.log.events()))
+    counts = results.count_answers(study.plan, study.log.tasks(), collect_answers(study.log.events()))
     # Two raters, two pages with two captions each: four ratings of 4, four of 2.
     assert [one.question for one in counts] == ["correctness", "fluency"]
     assert counts[0].counts == (("1", 0), ("2", 4), ("3", 0), ("4", 4), ("5", 0)) and counts[0].note == "8 ratings"
@@ -178,7 +178,7 @@ def test_tasks_and_raters_open_to_what_was_seen_and_answered(two_systems):
     assert listed.count('<th scope="row">') == 6 and 'href="/owner/tasks/t1"' in listed
     one = next(one for one in collect_answers(study.log.events()) if one.task == "t1")
     task = study.log.tasks()["t1"]
-    view = answer_view(study.plan, task, one)
+    view = build_answer_view(study.plan, task, one)
     assert [line.text for line in view.lines] == [{c.id: c.text for c in task.choices}[key] for key in one.order]
     first = one.answer["ratings"][one.order[0]]
     assert view.lines[0].answer == f"correctness {first['correctness']:g} · fluency {first['fluency']:g}"
@@ -222,7 +222,7 @@ def test_what_was_answered_in_words(tmp_path, kind, answer, lines):
     study = Study(tmp_path, kind, captions=PLAIN)
     task = study.log.tasks()["t1"]
     one = Answered("r1", "t1", "work", answer, ("b", "a"), 3.0, False, False, datetime.now(timezone.utc), 1)
-    assert [(line.place, line.answer) for line in answer_view(study.plan, task, one).lines] == lines
+    assert [(line.place, line.answer) for line in build_answer_view(study.plan, task, one).lines] == lines
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -291,7 +291,7 @@ def test_links_are_made_on_the_page_and_shown_once(study):
     page = post(client, "/owner/invite", number="3")
     links = re.findall(r"http://127\.0\.0\.1/r/([\w-]+)", page.text)
     assert len(links) == 3 and "3 not started" in page.text
-    assert [study.log.rater_by_token(hash_token(token)).id for token in links] == ["r6", "r7", "r8"]
+    assert [study.log.find_rater_by_token(hash_token(token)).id for token in links] == ["r6", "r7", "r8"]
     written = re.search(r'href="data:text/csv;charset=utf-8,([^"]+)"', page.text)[1]
     assert list(csv.DictReader(io.StringIO(unquote(written)))) == [
         {"rater": f"r{number}", "link": f"http://127.0.0.1/r/{link}"} for number, link in enumerate(links, 6)

@@ -15,10 +15,10 @@ from tests.studio.owner.test_pages import browser as owner_browser
 from tests.studio.studies import Study
 
 from captious.studio.collect.plan import Checks, Source, Thresholds
-from captious.studio.collect.sessions import study_name
-from captious.studio.owner._payments import study_payments
+from captious.studio.collect.sessions import get_study_name
+from captious.studio.owner._payments import list_payments
 from captious.studio.owner.export import export_study
-from captious.studio.owner.raters import rater_progress
+from captious.studio.owner.raters import compute_rater_progress
 
 NOW = timedelta(0)
 
@@ -26,7 +26,7 @@ NOW = timedelta(0)
 def arrive(study, person, agree="yes"):
     """A person whom Prolific sends; gives the browser and the page after the consent."""
     client = browser(study)
-    page = client.get(f"/s/{study_name(study.plan)}?PROLIFIC_PID={person}&STUDY_ID=s&SESSION_ID=sub-{person}")
+    page = client.get(f"/s/{get_study_name(study.plan)}?PROLIFIC_PID={person}&STUDY_ID=s&SESSION_ID=sub-{person}")
     token = Fields(page.text).hidden["csrf"]
     return client, client.post("/consent", data={"agree": agree, "csrf": token})
 
@@ -69,8 +69,10 @@ def study(tmp_path):
 
 def rows_of(study, later=NOW):
     events = list(study.log.events())
-    raters = rater_progress(study.plan, study.log.tasks(), events, study.log.rater_ids(), now=events[-1].at + later)
-    return {one.person: one for one in study_payments(study.plan, raters, study.log.identities())}
+    raters = compute_rater_progress(
+        study.plan, study.log.tasks(), events, study.log.list_rater_ids(), now=events[-1].at + later
+    )
+    return {one.person: one for one in list_payments(study.plan, raters, study.log.identities())}
 
 
 def test_everybody_has_a_status_and_a_suggestion(study):
@@ -144,7 +146,7 @@ def test_the_files_for_mechanical_turk(tmp_path):
     for worker in ("A1", "A2"):
         client = browser(study)
         query = f"workerId={worker}&assignmentId=as-{worker}&hitId=H1&turkSubmitTo=https://www.mturk.com"
-        page = client.get(f"/s/{study_name(study.plan)}?{query}")
+        page = client.get(f"/s/{get_study_name(study.plan)}?{query}")
         if worker == "A1":
             client.post("/task", data=filled(page.text))
             client.get(f"/done?session={Fields(page.text).hidden['session']}")

@@ -10,11 +10,11 @@ import pytest
 from tests.studio.hostile import HOSTILE
 
 from captious.options import Resampling
-from captious.stats.agreement import disagreements, krippendorff
+from captious.stats.agreement import krippendorff, measure_disagreements
 from captious.studio.collect._events import Event
 from captious.studio.collect.plan import Aspect, Checks, LabelOption, Plan, Thresholds
 from captious.studio.collect.tasks import Choice, Task
-from captious.studio.owner.progress import progress_of
+from captious.studio.owner.progress import compute_progress
 from captious.studio.owner.raters import RaterAgreement
 
 ONCE = Resampling(samples=0)
@@ -46,7 +46,7 @@ class Story:
         self.answer(rater, task, {"ratings": values}, **options)
 
     def progress(self, raters=(), resampling=ONCE):
-        return progress_of(self.plan, self.tasks, self.events, raters, resampling=resampling)
+        return compute_progress(self.plan, self.tasks, self.events, raters, resampling=resampling)
 
 
 def make_plan(kind="ratings", **options):
@@ -108,7 +108,7 @@ def test_distances_average_to_what_alpha_lacks_at_every_level(level):
     values = np.random.default_rng(3).integers(1, 6, (30, 4)).astype(float)
     values[np.random.default_rng(4).random(values.shape) < 0.4] = NAN
     unit, _ = np.nonzero(~np.isnan(values))
-    distances = disagreements(unit, values[~np.isnan(values)], level)
+    distances = measure_disagreements(unit, values[~np.isnan(values)], level)
     assert 1 - np.nanmean(distances) == pytest.approx(krippendorff(values, level, ONCE).estimate.value, abs=1e-12)
 
 

@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.studio.collect._events import Page
 from captious.studio.collect.plan import Checks
 from captious.studio.collect.tasks import Choice, Task
-from captious.studio.owner.simulate import BotAnswers, qualities, read_share, simulate_raters
+from captious.studio.owner.simulate import BotAnswers, compute_qualities, read_share, simulate_raters
 
 BOTS = {"careful": 1, "noisy": 1, "random": 1, "lazy": 1, "leaving": 1}
 PLAIN = tuple(f"{'very ' * number}small dog on the grass number {number}" for number in range(8))
@@ -81,7 +81,11 @@ def test_careful_raters_pass_checks_and_random_ones_do_not(tmp_path):
     gold = {f"g{number}": Task(f"g{number}", "x", None, gold={"label": "none"}) for number in range(6)}
     bots, rng = BotAnswers(study.plan, {}, 1), np.random.default_rng(0)
     labels = {
-        bot: [bots.answer(bot, Page(task, "gold", (), 1, 1), rng)["label"] for task in gold.values() for _ in range(20)]
+        bot: [
+            bots.make_answer(bot, Page(task, "gold", (), 1, 1), rng)["label"]
+            for task in gold.values()
+            for _ in range(20)
+        ]
         for bot in ("careful", "random", "lazy")
     }
     assert labels["careful"].count("none") > 110 and 20 < labels["random"].count("none") < 60
@@ -95,16 +99,16 @@ def test_quality_follows_known_ratings_else_cider_else_length(tmp_path):
     )
     tasks = {"t1": Task("t1", "im1", None, choices)}
     # Lengths 2, 3, 1 give the ranks 1, 2, 0 of 2.
-    assert qualities(study.plan, tasks) == {"t1/a": 0.5, "t1/b": 1.0, "t1/c": 0.0}
+    assert compute_qualities(study.plan, tasks) == {"t1/a": 0.5, "t1/b": 1.0, "t1/c": 0.0}
     known = {"im1/a": 5, "im1/b": 1, "im1/c": 3}
-    assert qualities(study.plan, tasks, known) == {"t1/a": 1.0, "t1/b": 0.0, "t1/c": 0.5}
+    assert compute_qualities(study.plan, tasks, known) == {"t1/a": 1.0, "t1/b": 0.0, "t1/c": 0.5}
     with pytest.raises(InputError, match="no rating of 1 captions of the study, such as 'im1/c'"):
-        qualities(study.plan, tasks, {"im1/a": 5, "im1/b": 1})
+        compute_qualities(study.plan, tasks, {"im1/a": 5, "im1/b": 1})
     referenced = {
         "t1": Task("t1", "im1", None, choices, ("cats",)),
         "t2": Task("t2", "im2", None, choices[:1], ("a cow",)),
     }
-    assert max(values := qualities(study.plan, referenced), key=lambda caption: values[caption]) == "t1/c"
+    assert max(values := compute_qualities(study.plan, referenced), key=lambda caption: values[caption]) == "t1/c"
 
 
 def test_shares_are_checked():

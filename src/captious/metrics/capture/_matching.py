@@ -1,4 +1,4 @@
-"""What a caption says, matched with what a reference says: equal elements, then synonyms, then by their vectors.
+"""Matching of a caption's elements with a reference's: equal elements, then synonyms, then nearest vectors.
 
 The elements of a caption are its objects, the attributes of objects, and the relations between them, as tuples.
 """
@@ -22,13 +22,13 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 WEIGHTS: Mapping[Kind, float] = {"object": 0.5, "attribute": 0.5, "relation": 0.2}
 Elements = Mapping[Kind, Sequence[Fact]]
 Way = Literal["equal", "synonym"]
-# Unit vectors of phrases, one row each.
+# A function from phrases to their unit vectors, one row each.
 Vectors = Callable[[Sequence[str]], Floats]
 _NUMBER = re.compile(r"\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten")
 
 
 def collect_elements(facts: Iterable[Fact], stop_nouns: Collection[str] = ()) -> Elements:
-    """The elements of a caption, sorted. Objects of the stop list are left out; what is said of them is not.
+    """Return the elements of a caption, sorted. Objects of the stop list are left out; facts about them are not.
 
     A quantity (*two*, the *a* of *a pair of*) is no attribute, nor is one with *of*.
 
@@ -46,12 +46,12 @@ def collect_elements(facts: Iterable[Fact], stop_nouns: Collection[str] = ()) ->
 
 
 def get_compared_words(fact: Fact) -> Fact:
-    """What is compared of an element: an attribute without its object, all three parts of a relation."""
+    """Return the words of an element that are compared: an attribute without its object, all parts of a relation."""
     return fact[1:] if len(fact) == 2 else fact
 
 
 class Synonyms:
-    """Whether two words or phrases stand for the same: one is a part of the other, or they have a synonym in common.
+    """A test of whether two phrases mean the same: one contains the other, or they have a synonym in common.
 
     The synonyms of a word are all words of all its synsets, in METEOR's tables or a folder of WordNet.
     """
@@ -65,12 +65,12 @@ class Synonyms:
         self._looked_up: dict[str, frozenset[int]] = {}
 
     def __call__(self, one: str, other: str, whole_words: bool = False) -> bool:
-        """Whether they do; with ``whole_words``, *man* is no part of *woman*."""
+        """Return True if they mean the same; with ``whole_words``, *man* is no part of *woman*."""
         mine, theirs = (f" {one} ", f" {other} ") if whole_words else (one, other)
         return mine in theirs or theirs in mine or not self._find_names(one).isdisjoint(self._find_names(other))
 
     def _find_names(self, label: str) -> frozenset[int]:
-        """The words of all synsets of a label, as their rows in the table."""
+        """Return the words of all synsets of a label, as their rows in the table."""
         if label not in self._looked_up:
             numbers = sorted(self._synsets_of(label))
             starts, stops = (np.searchsorted(self._synsets, numbers, side).tolist() for side in ("left", "right"))
@@ -92,7 +92,7 @@ Alike = Callable[[str, str], bool]
 
 @dataclass(frozen=True)
 class Pairing:
-    """The elements of one kind of a caption and of a reference, and those that are pairs; each is in one at most."""
+    """The elements of one kind of a caption and of a reference, and the pairs among them; each is in one at most."""
 
     ours: Sequence[Fact]
     theirs: Sequence[Fact]
@@ -101,14 +101,17 @@ class Pairing:
 
     @classmethod
     def of(cls, ours: Sequence[Fact], theirs: Sequence[Fact], synonymous: Alike | None) -> Pairing:
-        """Pair equal elements first, then synonyms; of several the first in alphabetical order."""
+        """Pair equal elements first, then synonyms; of several candidates take the first in alphabetical order."""
 
         def are_synonyms(one: Fact, other: Fact) -> bool:
             return synonymous is not None and all(map(synonymous, one, other))
 
         partners: dict[int, tuple[int, Way]] = {}
         left = dict(enumerate(map(get_compared_words, theirs)))
-        ways: list[tuple[Way, Callable[[Fact, Fact], bool]]] = [("equal", lambda a, b: a == b), ("synonym", are_synonyms)]
+        ways: list[tuple[Way, Callable[[Fact, Fact], bool]]] = [
+            ("equal", lambda a, b: a == b),
+            ("synonym", are_synonyms),
+        ]
         for way, same in ways:
             for index, one in enumerate(map(get_compared_words, ours)):
                 if index not in partners:
@@ -119,14 +122,17 @@ class Pairing:
         return cls(ours, theirs, partners)
 
     def list_phrases(self) -> list[str]:
-        """Elements of both sides without a partner, where both have some, as the phrases that are encoded."""
+        """List the elements without a partner as phrases to encode; an empty list if one side has none left."""
         ours, theirs = self._list_unpaired()
         if not ours or not theirs:
             return []
-        return [*(_format_phrase(self.ours[index]) for index in ours), *(_format_phrase(self.theirs[index]) for index in theirs)]
+        return [
+            *(_format_phrase(self.ours[index]) for index in ours),
+            *(_format_phrase(self.theirs[index]) for index in theirs),
+        ]
 
     def compute_credits(self, vectors: Vectors | None) -> Credits:
-        """How far each element is said by the other side: 1 for a partner, else its largest cosine, or 0."""
+        """Compute the credit of each element: 1 with a partner, else its largest cosine with the other side, or 0."""
         ours, theirs = np.zeros(len(self.ours)), np.zeros(len(self.theirs))
         nearest: dict[int, Fact] = {}
         for index, (match, _) in self.partners.items():
@@ -153,7 +159,7 @@ class Pairing:
 
 @dataclass(frozen=True, eq=False)
 class Credits:
-    """What each element of a caption and of a reference counts, from 0 to 1."""
+    """The credit of each element of a caption and of a reference, from 0 to 1."""
 
     ours: Floats
     theirs: Floats
@@ -162,12 +168,12 @@ class Credits:
 
     @property
     def precision(self) -> float:
-        """The mean over the caption's elements; 0 without any."""
+        """The mean credit of the caption's elements; 0 without any."""
         return float(self.ours.mean()) if len(self.ours) else 0.0
 
     @property
     def recall(self) -> float:
-        """The mean over the reference's elements; 0 without any."""
+        """The mean credit of the reference's elements; 0 without any."""
         return float(self.theirs.mean()) if len(self.theirs) else 0.0
 
     @property

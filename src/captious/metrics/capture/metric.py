@@ -1,4 +1,4 @@
-"""CAPTURE: objects, attributes and relations that a detailed caption and its references have in common."""
+"""CAPTURE: objects, attributes and relations that a detailed caption shares with its references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from captious.metrics.capture._matching import (
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
 from captious.metrics.rows import Scored, candidate_means
-from captious.metrics.spice.graphs import parse_facts, get_facts
+from captious.metrics.spice.graphs import get_facts, parse_facts
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.factual import Factual, is_factual, load_factual
 from captious.models.sentences import load_sentences, sentence_vectors
@@ -41,10 +41,10 @@ STOP_NOUNS = Path(__file__).parent / "stop_nouns.txt"
 
 @dataclass(frozen=True, eq=False)
 class CaptureResources:
-    """What CAPTURE needs besides captions."""
+    """The models and tables of CAPTURE."""
 
     parser: str
-    """The parser with its version, or with a digest of its content where it is a FACTUAL model."""
+    """The parser with its version, or with a digest of its content if it is a FACTUAL model."""
     factual: Factual | None = None
     synonyms: Synonyms | None = None
     encoder: TextEncoder | None = None
@@ -104,37 +104,37 @@ class Capture(MeanMetric):
         return "CAPTURE" if self.subset == "all" else f"CAPTURE {self.subset}"
 
     def prepare(self, captions: CaptionSet) -> Shared[CaptureResources]:
-        """The parser, the synonyms and the sentence encoder."""
+        """Load the parser, the synonyms and the sentence encoder."""
         version, factual = parsing.get_version(self._spacy), None
         if is_factual(self.parser):
             factual = load_factual(self.parser)
             version = f"{factual.name}#{factual.fingerprint}+{version}"
-        knowledge = CaptureResources(
+        resources = CaptureResources(
             version,
             factual,
             Synonyms(self.resources) if self.synonyms else None,
             load_sentences(self.weights) if self.soft else None,
         )
-        return Shared(knowledge, " and ".join(self._describe_resources(knowledge).values()))
+        return Shared(resources, " and ".join(self._describe_resources(resources).values()))
 
     @property
     def _spacy(self) -> str:
         return parsing.DEFAULT if is_factual(self.parser) else self.parser
 
     def settings(self, state: Shared[CaptureResources]) -> Mapping[str, str]:
-        """The parser with its version, the synonyms and the sentence encoder by content."""
+        """Return the parser with its version, the synonyms and the sentence encoder by content."""
         return self._describe_resources(state.value)
 
-    def _describe_resources(self, knowledge: CaptureResources) -> dict[str, str]:
-        settings = {"parser": knowledge.parser}
-        if knowledge.synonyms is not None:
-            settings["synonyms"] = f"wordnet-3.0#{knowledge.synonyms.mark}"
-        if knowledge.encoder is not None:
-            settings["model"] = f"{knowledge.encoder.name}#{knowledge.encoder.fingerprint}"
+    def _describe_resources(self, resources: CaptureResources) -> dict[str, str]:
+        settings = {"parser": resources.parser}
+        if resources.synonyms is not None:
+            settings["synonyms"] = f"wordnet-3.0#{resources.synonyms.mark}"
+        if resources.encoder is not None:
+            settings["model"] = f"{resources.encoder.name}#{resources.encoder.fingerprint}"
         return settings
 
     def score_items(self, captions: CaptionSet, state: Shared[CaptureResources]) -> Scored:
-        """Rows: sums over the candidates of the value, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         self._parse(captions, state.value)
         comparisons = [
             self._pair_references(text, captions.references[owner], state.value)
@@ -158,33 +158,33 @@ class Capture(MeanMetric):
         return {kind: weight / sum(WEIGHTS.values()) for kind, weight in WEIGHTS.items()}
 
     def _pair_references(
-        self, text: str, references: Sequence[str], knowledge: CaptureResources
+        self, text: str, references: Sequence[str], resources: CaptureResources
     ) -> list[ReferencePairings]:
-        """A caption with each of its references that say something."""
-        alike = partial(_are_synonyms, knowledge.synonyms, self.whole_words) if knowledge.synonyms else None
-        theirs = [knowledge.elements[one] for one in references]
+        """Pair the elements of a caption with those of each reference that has any."""
+        alike = partial(_are_synonyms, resources.synonyms, self.whole_words) if resources.synonyms else None
+        theirs = [resources.elements[one] for one in references]
         return [
-            ReferencePairings.of(knowledge.elements[text], one, tuple(self._weights), alike)
+            ReferencePairings.of(resources.elements[text], one, tuple(self._weights), alike)
             for one in theirs
             if any(one[kind] for kind in self._weights)
         ]
 
-    def _encode_phrases(self, comparisons: Iterable[ReferencePairings], knowledge: CaptureResources) -> Vectors | None:
-        """What gives the vectors of phrases; each that is left anywhere is encoded once."""
-        if knowledge.encoder is None:
+    def _encode_phrases(self, comparisons: Iterable[ReferencePairings], resources: CaptureResources) -> Vectors | None:
+        """Encode each phrase without a partner once; return a function from phrases to their vectors."""
+        if resources.encoder is None:
             return None
         distinct = sorted({phrase for one in comparisons for phrase in one.list_phrases()})
         row = {phrase: number for number, phrase in enumerate(distinct)}
         encoded = np.nan_to_num(sentence_vectors(distinct, self.weights).astype(np.float64))
         return lambda phrases: encoded[[row[phrase] for phrase in phrases]]
 
-    def _parse(self, captions: CaptionSet, knowledge: CaptureResources) -> None:
-        """Parse the texts that are not known yet."""
+    def _parse(self, captions: CaptionSet, resources: CaptureResources) -> None:
+        """Parse the texts that are not cached yet."""
         texts = dict.fromkeys((*captions.candidates.values, *captions.references.values))
-        new = [text for text in texts if text not in knowledge.elements]
-        facts = self._parse_facts(new, knowledge.factual)
+        new = [text for text in texts if text not in resources.elements]
+        facts = self._parse_facts(new, resources.factual)
         stop_nouns = read_stop_nouns() if self.stop_words else frozenset()
-        knowledge.elements.update({text: collect_elements(facts[text], stop_nouns) for text in new})
+        resources.elements.update({text: collect_elements(facts[text], stop_nouns) for text in new})
 
     def _parse_facts(self, texts: Sequence[str], factual: Factual | None) -> Mapping[str, Sequence[Fact]]:
         if factual is None:
@@ -199,7 +199,7 @@ class Capture(MeanMetric):
         }
 
     def break_down(self, item: CaptionSet, state: Shared[CaptureResources]) -> Breakdown:
-        """Elements of the caption share the F-score of their kind by what they count; missed ones add nothing."""
+        """List the elements, which share the F-score of their kind by their credits; missed ones add nothing."""
         self._parse(item, state.value)
         texts = item.candidates.values
         parts: list[Contribution] = []
@@ -235,22 +235,22 @@ class Capture(MeanMetric):
 
 @dataclass(frozen=True)
 class ReferencePairings:
-    """A caption with one reference: the pairing of each kind."""
+    """The pairings of a caption with one reference, by kind."""
 
     pairings: Mapping[Kind, Pairing]
 
     @classmethod
     def of(cls, ours: Elements, theirs: Elements, kinds: Sequence[Kind], alike: Alike | None) -> ReferencePairings:
-        """The pairings of these kinds."""
+        """Pair the elements of these kinds."""
         return cls({kind: Pairing.of(ours[kind], theirs[kind], alike) for kind in kinds})
 
     def list_phrases(self) -> Iterator[str]:
-        """What is left without a partner."""
+        """Yield the elements without a partner as phrases."""
         for pairing in self.pairings.values():
             yield from pairing.list_phrases()
 
     def compute_credits(self, vectors: Vectors | None) -> dict[Kind, Credits]:
-        """What the elements count, by kind."""
+        """Compute the credits of the elements, by kind."""
         return {kind: pairing.compute_credits(vectors) for kind, pairing in self.pairings.items()}
 
 
@@ -261,7 +261,7 @@ def _are_synonyms(synonyms: Synonyms, whole_words: bool, one: str, other: str) -
 def _list_parts(
     kind: Kind, weight: float, rank: int, pairings: Sequence[Pairing], credits: Sequence[Credits]
 ) -> Iterator[Contribution]:
-    """The elements of a caption, with what each adds over all references; then those of the references it misses."""
+    """Yield the elements of a caption with what each adds over all references, then the missed elements."""
     number = len(pairings)
     for index, fact in enumerate(pairings[0].ours):
         counts = [float(one.ours[index]) for one in credits]
@@ -288,13 +288,13 @@ def _list_parts(
 
 
 def _rank(pairing: Pairing, index: int, count: float) -> tuple[int, float]:
-    """How good the partner of an element is: an equal one, a synonym, or a cosine."""
+    """Rank the partner of an element: an equal one is best, then a synonym, then the largest cosine."""
     way = pairing.partners[index][1] if index in pairing.partners else ""
     return ("", "synonym", "equal").index(way), count
 
 
 def normalize_facts(facts: Iterable[Fact], parse: Sequence[parsing.Parse]) -> Iterator[Fact]:
-    """The tuples of a FACTUAL model in the lemmas of the text, those alone whose objects are nouns of it."""
+    """Yield a FACTUAL model's tuples in the lemmas of the text, only those whose objects are nouns of it."""
     words = [word for sentence in parse for word in sentence]
     lemmas = {word.text.lower(): get_lemma(word.text, word.tag, word.lemma) for word in words}
     nouns = {lemmas[word.text.lower()] for word in words if word.tag.startswith("NN")}
@@ -310,7 +310,7 @@ def normalize_facts(facts: Iterable[Fact], parse: Sequence[parsing.Parse]) -> It
 
 @cache
 def read_stop_nouns() -> frozenset[str]:
-    """Nouns that do not count as objects.
+    """Read the nouns that do not count as objects.
 
     >>> len(read_stop_nouns()), "atmosphere" in read_stop_nouns()
     (317, True)

@@ -53,7 +53,7 @@ class ClipScore(EncodedMetric):
         return (-1.0, 1.0) if self.value == "raw" else (0.0, self.w)
 
     def scale_cosines(self, cosines: Floats) -> Floats:
-        """Values from cosines."""
+        """Compute values from cosines."""
         return cosines if self.value == "raw" else self.w * np.maximum(cosines, 0.0)
 
 
@@ -83,11 +83,11 @@ class RefClipScore(ClipScore):
 
     @property
     def range(self) -> tuple[float, float]:
-        """Up to the harmonic mean of the factor and 1."""
+        """From 0 to the harmonic mean of the factor and 1."""
         return (0.0, 2 * self.w / (1 + self.w))
 
     def joined(self, image: Floats, text: Floats) -> Floats:
-        """The harmonic mean of both parts."""
+        """Compute the harmonic mean of both parts."""
         text = np.maximum(text, 0.0) if self.clip_text else text
         below = image + text
         nothing = np.where(np.isnan(below), np.nan, 0.0 if self.clip_text else np.nan)
@@ -95,5 +95,7 @@ class RefClipScore(ClipScore):
         return joined
 
     def values(self, similar: Similarity, captions: CaptionSet, encoder: Encoder) -> Floats:
-        """The two parts of each candidate joined."""
-        return self.joined(self.scale_cosines(similar.cosine), compute_reference_cosines(captions, encoder, self.prefix))
+        """Return the harmonic mean of both parts for each candidate."""
+        return self.joined(
+            self.scale_cosines(similar.cosine), compute_reference_cosines(captions, encoder, self.prefix)
+        )

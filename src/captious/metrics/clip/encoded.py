@@ -1,6 +1,6 @@
-"""Cosines of captions with images and references, and the base of the metrics that are made from them.
+"""Cosines of captions with images and references, and the base classes of the metrics that use them.
 
-They are computed once per set, encoder and prefix, however many metrics ask.
+Cosines are computed once per set, encoder and prefix, no matter how many metrics need them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from captious.metrics.explanation import Breakdown, Contribution
 from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models import loading
 from captious.models.domain import describe_mismatch
-from captious.models.encoder import Encoder, TextEncoder, Weights, encoder_id, count_tokens
+from captious.models.encoder import Encoder, TextEncoder, Weights, count_tokens, encoder_id
 from captious.models.features import EncodedRows, cosines, image_features, text_features
 from captious.options import get_runtime
 from captious.render import Column
@@ -29,18 +29,20 @@ from captious.syntax.units import unit_spans
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """The candidates of a set against their images."""
+    """Cosines of the candidates of a set with their images."""
 
     cosine: Floats
-    """The cosine of each candidate with its image; NaN where there is none."""
+    """The cosine of each candidate with its image; NaN if there is none."""
     lengths: Ints
-    """Tokens of each candidate, prefix and ends included; 0 where it was not encoded."""
+    """Number of tokens of each candidate, prefix and ends included; 0 if it was not encoded."""
     faults: dict[int, str]
     """Why the image of an item could not be used, by the item's index."""
 
 
-def compute_similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "", only: Bools | None = None) -> Similarity:
-    """Cosines of all candidates with their images, or only of some of them."""
+def compute_similarity(
+    captions: CaptionSet, encoder: Encoder, prefix: str = "", only: Bools | None = None
+) -> Similarity:
+    """Compute the cosines of all candidates with their images, or of those in the mask ``only``; cached per set."""
     chosen = None if only is None else only.tobytes()
     key = ("similarity", encoder.fingerprint, prefix, get_runtime().image_options, chosen)
     return captions.once(key, lambda: _compute_similarity(captions, encoder, prefix, only))
@@ -49,13 +51,13 @@ def compute_similarity(captions: CaptionSet, encoder: Encoder, prefix: str = "",
 def compute_reference_cosines(
     captions: CaptionSet, encoder: TextEncoder, prefix: str = "", over: Literal["max", "mean"] = "max"
 ) -> Floats:
-    """The highest or the mean cosine of each candidate with the references of its item; NaN where there is none."""
+    """Compute the highest or mean cosine of each candidate with its references; NaN if there are none. Cached."""
     key = ("to references", encoder.fingerprint, prefix, over)
     return captions.once(key, lambda: _compute_reference_cosines(captions, encoder, prefix, over))
 
 
 def count_candidate_tokens(captions: CaptionSet, encoder: Encoder) -> Ints:
-    """Tokens of each candidate, start and end included; nothing is encoded."""
+    """Count the tokens of each candidate, start and end included, without encoding it."""
     key = ("token lengths", encoder.fingerprint)
     return captions.once(key, lambda: count_tokens(encoder, captions.candidates.values))
 
@@ -99,7 +101,7 @@ def _compute_reference_cosines(captions: CaptionSet, encoder: TextEncoder, prefi
 
 
 def warn_outside_domain(label: str, captions: CaptionSet, encoder: Encoder) -> list[str]:
-    """A warning where captious-mini is asked about something else than drawn scenes."""
+    """Return a warning if captious-mini is used on anything but drawn scenes."""
     images = [image for image in captions.images if image is not None]
     key = ("domain", encoder.fingerprint)
     reason = captions.once(key, lambda: describe_mismatch(encoder, captions.candidates.values, images))
@@ -107,7 +109,7 @@ def warn_outside_domain(label: str, captions: CaptionSet, encoder: Encoder) -> l
 
 
 def pair_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
-    """Every text of the left side with every text of the right side of its item, given the sorted items of both.
+    """Pair every text of the left side with every text of the right side of its item, given the sorted items of both.
 
     The pairs of left text ``i`` run from ``starts[i]`` up to ``starts[i + 1]``.
 
@@ -123,14 +125,14 @@ def pair_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def take(encoded: EncodedRows, indices: Ints) -> EncodedRows:
-    """The vectors at these indices, in this order; rows are shared."""
+    """Return the vectors at these indices, in this order; the rows are shared."""
     return EncodedRows(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
 
 
 def break_down_units(candidates: Sequence[str], scores: Callable[[int, Sequence[str]], Floats]) -> Breakdown:
-    """What each detail unit of a caption adds: the score of the caption up to its end less that of the caption before.
+    """List what each detail unit adds: the score of the caption up to its end minus that of the caption before it.
 
-    ``scores`` gives the values of texts, each in the place of the candidate of this number.
+    ``scores`` returns the values of texts, each in place of the candidate with the given index.
     """
     parts = []
     for rank, (text, units) in enumerate(zip(candidates, unit_spans(candidates), strict=True)):
@@ -165,7 +167,7 @@ class EncoderMetric(Metric):
 
     main: ClassVar[str] = "weights"
     where_to_get: ClassVar[str] = "name an encoder, {name}(weights=…)"
-    """What to say where no weights are named and there is no default."""
+    """Advice of the error if no weights are named and there is no default."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -178,7 +180,7 @@ class EncoderMetric(Metric):
 
     @property
     def named_weights(self) -> Weights:
-        """The weights; an error where none are named."""
+        """The weights. Raises InputError if none are named."""
         if not self.weights:
             raise InputError(f"{self.name} needs weights: {self.where_to_get.format(name=self.name)}")
         return self.weights
@@ -189,14 +191,14 @@ class EncoderMetric(Metric):
         return Shared(encoder, encoder_id(encoder))
 
     def model_settings(self, state: Any) -> Mapping[str, str]:
-        """The encoder by name and content, and its precision."""
+        """Return the encoder by name and content, and its precision."""
         encoder: Encoder = state.value if isinstance(state, Shared) and state.value is not None else self.encoder()
         return {"encoder": encoder_id(encoder), "precision": encoder.precision}
 
 
 @dataclass(frozen=True)
 class EncodedMetric(EncoderMetric, MeanMetric):
-    """A metric that looks at the image: values from the cosine of caption and image under an encoder.
+    """A metric of the image: values from the cosine of caption and image under an encoder.
 
     ``weights`` is a hub id, a folder, a checkpoint file, or ``captious-mini``. ``order`` says when an image becomes
     RGB; without it the weights say, and CLIP's crop first as the originals do. ``activation`` replaces that of a
@@ -208,15 +210,15 @@ class EncodedMetric(EncoderMetric, MeanMetric):
 
     @property
     def prefix(self) -> str:
-        """Words put before every caption."""
+        """Words that are put before every caption."""
         return ""
 
     @abstractmethod
     def scale_cosines(self, cosines: Floats) -> Floats:
-        """Values from cosines."""
+        """Compute values from cosines."""
 
     def values(self, similar: Similarity, captions: CaptionSet, encoder: Encoder) -> Floats:
-        """One value per candidate."""
+        """Return one value per candidate."""
         return self.scale_cosines(similar.cosine)
 
     def encoder(self) -> Encoder:
@@ -224,7 +226,7 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         return loading.load(self.named_weights, activation=self.activation, order=self.order)
 
     def score_items(self, captions: CaptionSet, state: Shared[Encoder]) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         encoder = state.value
         similar = compute_similarity(captions, encoder, self.prefix)
         values = self.values(similar, captions, encoder)
@@ -233,7 +235,7 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         return replace(scored, warnings=[*scored.warnings, *warn_outside_domain(self.label, captions, encoder)])
 
     def break_down(self, item: CaptionSet, state: Shared[Encoder]) -> Breakdown:
-        """Detail units: each adds what the caption up to its end scores more than the caption before it."""
+        """List detail units: each adds the score of the caption up to its end minus that of the caption before it."""
 
         def score_texts(rank: int, texts: Sequence[str]) -> Floats:
             captions = replace(item, candidates=Ragged.of([texts]))

@@ -1,4 +1,4 @@
-"""SPECS: a CLIP trained to rise with every right detail and to fall with every wrong one."""
+"""SPECS: a CLIP trained to score higher with every right detail and lower with every wrong one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from captious._core.types import Bools, Floats
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
-from captious.metrics.clip.encoded import EncodedMetric, warn_outside_domain, compute_similarity, count_candidate_tokens, break_down_units
+from captious.metrics.clip.encoded import (
+    EncodedMetric,
+    break_down_units,
+    compute_similarity,
+    count_candidate_tokens,
+    warn_outside_domain,
+)
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
-from captious.metrics.rows import Scored, find_blank_texts, candidate_means, warn_truncated
+from captious.metrics.rows import Scored, candidate_means, find_blank_texts, warn_truncated
 from captious.models.encoder import Encoder, Weights, encoder_id
 from captious.text.states import State
 
@@ -56,21 +62,22 @@ class Specs(EncodedMetric):
         return (-1.0, 1.0) if self.value == "raw" else (0.0, 1.0)
 
     def scale_cosines(self, cosines: Floats) -> Floats:
-        """Values from cosines."""
+        """Compute values from cosines."""
         if self.value == "raw":
             return cosines
         return np.maximum(cosines, 0.0) if self.value == "paper" else (cosines + 1) / 2
 
 
-# Sums of cosines are whole numbers of 1 / UNIT, so that those of shards add up to the same digits in any order.
+# Sums of cosines are integers in units of 1 / UNIT: integer addition is associative, so the sums of shards are the same
+# to the last digit in any order.
 UNIT = 2.0**40
-# Cosines whose sum a 64-bit number holds.
+# Number of cosines whose sum cannot overflow 64 bits: 2^20 · 2^40 < 2^63.
 BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class CosineMoments(State):
-    """Both encoders by their ids, and the cosines of a corpus under each: their number, sums, and sums of squares."""
+    """The ids of both encoders, and the moments of a corpus' cosines under each: number, sums, and sums of squares."""
 
     short: str
     long: str
@@ -87,7 +94,7 @@ class CosineMoments(State):
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in SUMS})
 
     def match_cosines(self, cosines: Floats) -> Floats:
-        """Cosines of the long encoder with mean and spread of the short one's."""
+        """Shift and scale cosines of the long encoder to the mean and standard deviation of the short one's."""
         mean, spread = _compute_mean_and_spread(self.number, self.short_sum, self.short_squares)
         own_mean, own_spread = _compute_mean_and_spread(self.number, self.long_sum, self.long_squares)
         result: Floats = mean + (cosines - own_mean) * (spread / own_spread if own_spread > 0 else 1.0)
@@ -98,7 +105,7 @@ SUMS = ("number", "short_sum", "short_squares", "long_sum", "long_squares")
 
 
 def _compute_mean_and_spread(number: int, total: int, squares: int) -> tuple[float, float]:
-    """The mean and the standard deviation from sums in units of 1 / `UNIT`; NaN where there is nothing."""
+    """Return mean and standard deviation from sums in units of 1 / `UNIT`; NaN if there are no values."""
     if not number:
         return math.nan, math.nan
     mean = total / number / UNIT
@@ -106,7 +113,7 @@ def _compute_mean_and_spread(number: int, total: int, squares: int) -> tuple[flo
 
 
 def _sum_units(values: Floats) -> int:
-    """The sum of values in units of 1 / `UNIT`, each rounded."""
+    """Sum values in units of 1 / `UNIT`, each rounded."""
     units = np.rint(values * UNIT).astype(np.int64)
     return sum(int(units[first : first + BLOCK].sum()) for first in range(0, len(units), BLOCK))
 
@@ -150,7 +157,7 @@ class SpecsRouted(MeanMetric):
         return (0.0, 1.0) if self.scale == "unit" else (0.0, 2.5)
 
     def scale_cosines(self, cosines: Floats, long: Bools, state: CosineMoments | None) -> Floats:
-        """Values from the cosines of short and long captions."""
+        """Compute values from the cosines of short and long captions."""
         if self.scale == "own":
             return np.where(long, Specs().scale_cosines(cosines), ClipScore().scale_cosines(cosines))
         if self.scale == "matched" and state is not None:
@@ -159,26 +166,28 @@ class SpecsRouted(MeanMetric):
 
     @property
     def corpus_state(self) -> type[CosineMoments] | None:
-        """The moments of cosines, where those of the long encoder are matched to the short one's over all captions."""
+        """The moments of cosines with ``scale=matched``, by which the long encoder is matched to the short one."""
         return CosineMoments if self.scale == "matched" else None
 
     def load_encoders(self) -> tuple[Encoder, Encoder]:
-        """The encoder of short captions and the encoder of long ones."""
+        """Load the encoder of short captions and the encoder of long ones."""
         return ClipScore(self.short).encoder(), Specs(self.long).encoder()
 
     def prepare(self, captions: CaptionSet) -> CosineMoments:
-        """The ids of both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
+        """Return the ids of both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
         short, long = self.load_encoders()
         ids = encoder_id(short), encoder_id(long)
         if self.scale != "matched":
             return CosineMoments(*ids)
-        both = np.stack([compute_similarity(captions, short, self.prefix).cosine, compute_similarity(captions, long).cosine])
+        both = np.stack(
+            [compute_similarity(captions, short, self.prefix).cosine, compute_similarity(captions, long).cosine]
+        )
         both = both[:, ~np.isnan(both).any(axis=0)]
         sums = (_sum_units(values) for row in both for values in (row, row**2))
         return CosineMoments(*ids, both.shape[1], *sums)
 
     def score_items(self, captions: CaptionSet, state: CosineMoments) -> Scored:
-        """Rows: the sum of the candidates' values, and their number."""
+        """Return rows with the sum of the candidates' values, and their number."""
         encoders = self.load_encoders()
         if (state.short, state.long) != tuple(map(encoder_id, encoders)):
             raise InputError(f"cannot score by other encoders than {state.short} and {state.long}, which were prepared")
@@ -211,7 +220,7 @@ class SpecsRouted(MeanMetric):
         )
 
     def break_down(self, item: CaptionSet, state: CosineMoments) -> Breakdown:
-        """Detail units under the encoder that the whole caption goes to."""
+        """List detail units under the encoder that scores the whole caption."""
         short, long = self.load_encoders()
         is_long: Bools = count_candidate_tokens(item, long) >= self.under
 
@@ -220,9 +229,9 @@ class SpecsRouted(MeanMetric):
             cosine = compute_similarity(replace(item, candidates=Ragged.of([texts])), encoder, prefix).cosine
             return self.scale_cosines(cosine, np.full(len(cosine), is_long[rank]), state)
 
-        return break_down_units(item.candidates.values, scores)
+        return break_down_units(item.candidates.values, score_texts)
 
     def settings(self, state: CosineMoments) -> Mapping[str, str]:
-        """Both encoders, and with ``scale=matched`` how many captions matched them."""
+        """Return both encoders, and with ``scale=matched`` the number of captions behind the moments."""
         named = {"short": state.short, "long": state.long, "precision": self.load_encoders()[0].precision}
         return {**named, "matched": str(state.number)} if self.scale == "matched" else named

@@ -11,7 +11,7 @@ from captious.render import Text, Why
 from captious.syntax.objects import NOT_THINGS
 from captious.syntax.tagging import tag_texts
 
-# The first character and the end of an object's name in a caption, and whether it is right, wrong or unknown.
+# Start and stop of an object's name in a caption, and its verdict: right, wrong or unknown.
 Run = tuple[int, int, str]
 NOUNS = ("NN", "NNS")
 

@@ -36,9 +36,9 @@ from captious.syntax.tagging import tag_texts
 SENTENCES = "sentence-transformers/all-mpnet-base-v2"
 NO_REFERENCE = "the references name no object"
 OBJECTLESS = "objectless"
-# Length of a usual list of objects, for the estimate before a run.
+# Typical tokens of a list of objects, for dry runs.
 REPLY_TOKENS = 40
-# A similarity from here on is that of the same words.
+# Similarities from here on mean the same words; the rest is rounding.
 EQUAL = 1 - 1e-9
 
 
@@ -130,7 +130,7 @@ class Aloha(MeanMetric):
             settings["parser"] = parsing.get_version()
         return settings
 
-    def planned(self, captions: CaptionSet) -> CallPlan:
+    def plan_scoring(self, captions: CaptionSet) -> CallPlan:
         """Plan the requests that scoring a set would send to the chat model, without sending any."""
         texts = [*captions.candidates.values, *map(_join_references, captions.references)]
         requests = build_list_requests([text for text in texts if text.strip()], self._prompt)
@@ -138,7 +138,7 @@ class Aloha(MeanMetric):
 
     def score_items(self, captions: CaptionSet, state: Shared[AlohaState]) -> Scored:
         """Score items. A row is the sum over candidates and their number."""
-        captions.keep(("state", self), state)  # with the store that has the replies, for explanations
+        captions.keep(("state", self), state)  # explanations need the store with the replies
         judge = state.value.judge
         before = replace(judge.usage) if judge is not None else Usage()
         matched = self._match_candidates(captions, state.value)
@@ -160,12 +160,12 @@ class Aloha(MeanMetric):
 
     def _match_candidates(self, captions: CaptionSet, state: AlohaState) -> list[list[MatchedObject] | Failure]:
         """Match the objects of every candidate; a Failure says why a candidate has no value."""
-        ours = self._list_objects(captions.candidates.values, state, "in captions")
-        theirs = self._list_reference_objects(captions, state)
-        vectors = _Vectors.of([*ours, *theirs], self.weights)
+        candidate_objects = self._list_objects(captions.candidates.values, state, "in captions")
+        reference_objects = self._list_reference_objects(captions, state)
+        vectors = _Vectors.of([*candidate_objects, *reference_objects], self.weights)
         matched: list[list[MatchedObject] | Failure] = []
-        for objects, owner in zip(ours, captions.candidates.owners.tolist(), strict=True):
-            others = theirs[owner]
+        for objects, owner in zip(candidate_objects, captions.candidates.owners.tolist(), strict=True):
+            others = reference_objects[owner]
             if isinstance(objects, Failure) or isinstance(others, Failure):
                 matched.append(objects if isinstance(objects, Failure) else others)
             elif not others:
@@ -303,15 +303,15 @@ def _mark_objects(captions: CaptionSet, matched: Sequence[list[MatchedObject] | 
     """Mark the objects of every candidate: right if a reference names them, wrong for the worst, unknown for others."""
     runs = []
     for text, objects in zip(captions.candidates.values, matched, strict=True):
-        known = [] if isinstance(objects, Failure) else objects
-        least = min((one.similarity for one in known), default=1.0)
+        matches = [] if isinstance(objects, Failure) else objects
+        least = min((one.similarity for one in matches), default=1.0)
         verdicts = {
             singularize(word.split()[-1]): "right"
             if one.similarity >= EQUAL
             else "wrong"
             if one.similarity == least
             else "unknown"
-            for one in known
+            for one in matches
             for word in one.name.words
         }
         runs.append(_find_runs(text, verdicts))
@@ -338,7 +338,7 @@ def _format_summary(matched: Sequence[MatchedObject]) -> str:
 
 _UNSURE = re.compile(r"\bpossibly\b", re.IGNORECASE)
 _ALTERNATIVES = re.compile(r"\s*,\s*|\s+or\s+", re.IGNORECASE)
-# Characters of a listed line, with its hyphen and space; a shorter one says nothing.
+# Shortest line of a list, including hyphen and space; shorter lines are ignored.
 SHORTEST = 3
 
 
@@ -378,7 +378,8 @@ def _select_tagged_nouns(texts: Sequence[str], tagger: str) -> list[list[str]]:
 def build_list_requests(texts: Sequence[str], prompt: str) -> list[Request]:
     """Build the request for the objects of each text."""
     return [
-        Request((Turn("user", prompt.format(text=quote(text))),), max_tokens=limit_list_tokens(text, 4)) for text in texts
+        Request((Turn("user", prompt.format(text=quote(text))),), max_tokens=limit_list_tokens(text, 4))
+        for text in texts
     ]
 
 
@@ -410,5 +411,6 @@ def add_head_nouns(objects: Sequence[NamedObject]) -> list[NamedObject]:
     >>> [str(one) for one in add_head_nouns([NamedObject(("brown dog",)), NamedObject(("cat",))])]
     ['brown dog', 'cat', 'dog']
     """
+    # In English noun phrases the head is the last word: "brown dog" also allows "dog".
     heads = [NamedObject((singularize(word.split()[-1]),)) for one in objects for word in one.words]
     return list(dict.fromkeys([*(one._replace(unsure=False) for one in objects), *heads]))

@@ -27,11 +27,11 @@ from captious.syntax.sentences import split_sentences
 from captious.syntax.tagging import find_tagger
 
 FILES = ("annotations.json", "relation.json", "safe_words.txt")
-# Words whose similarity is above it stand for each other.
+# Words with a cosine above this match each other.
 THRESHOLD = 0.8
 NO_VECTORS = "none"
 LABELS = {"chair": "AMBER CHAIR", "cover": "AMBER Cover", "hal": "AMBER Hal", "cog": "AMBER Cog"}
-# What is counted of each caption.
+# Counts per caption.
 STATISTICS = ("captions", "wrong_captions", "nouns", "wrong_nouns", "covered", "truth", "hit", "hallu")
 _ID = re.compile(r"(?:AMBER_)?0*(\d+)")
 
@@ -59,7 +59,7 @@ class Annotations:
         """Every noun that counts."""
         return list(dict.fromkeys(word for key, others in self.association.items() for word in (key, *others)))
 
-    def entries(self, words: Sequence[str]) -> list[tuple[str, int]]:
+    def list_entries(self, words: Sequence[str]) -> list[tuple[str, int]]:
         """List the words that match one of `words`, with its index: all associated words first, then the words
         themselves.
         """
@@ -91,7 +91,7 @@ class AmberState:
 
     annotations: Annotations
     similar: Mapping[str, frozenset[str]]
-    """Words that stand for each word by their vectors; itself alone where words are compared by equality."""
+    """Words that match each word by their vectors; only itself if words are compared by equality."""
     vectors: str
 
 
@@ -230,6 +230,7 @@ class Amber(Metric):
         """Return the statistics and nouns of every candidate and the annotation of every item, computed once for all
         values.
         """
+        # All values of AMBER share one reading of the captions.
         key = ("amber", replace(self, value="chair", cog="hallu"))
         return captions.once(key, lambda: self._count(captions, state))
 
@@ -322,17 +323,17 @@ def find_nouns(texts: Sequence[str], words: Sequence[str], tagger: str) -> list[
     >>> find_nouns(["Birds follow two boats and a dog."], ["bird", "boat", "cat"], "captious")
     [[('boat', 17, 22)]]
     """
-    known = frozenset(words)
+    vocabulary = frozenset(words)
     parsed = [split_sentences(text) for text in texts]
     tokens = [[token for sentence in one for token in sentence.tokens] for one in parsed]
     nouns = []
     for one, own, tags in zip(parsed, tokens, find_tagger(tagger)(tokens), strict=True):
         spans = [span for sentence in one for span in zip(sentence.starts, sentence.stops, strict=True)]
         lemmas = [
-            find_wordnet_lemma(token, "n", known) if tag.startswith("NN") else ""
+            find_wordnet_lemma(token, "n", vocabulary) if tag.startswith("NN") else ""
             for token, tag in zip(own, tags, strict=True)
         ]
-        nouns.append([(lemma, *span) for lemma, span in zip(lemmas, spans, strict=True) if lemma in known])
+        nouns.append([(lemma, *span) for lemma, span in zip(lemmas, spans, strict=True) if lemma in vocabulary])
     return nouns
 
 
@@ -343,12 +344,13 @@ def match_nouns(nouns: Sequence[tuple[str, int, int]], annotation: Annotation, s
     similarity, and still cover a truth word by similarity.
     """
     annotations, verdicts = state.annotations, []
-    truth, hallu = annotations.entries(annotation.truth), annotations.entries(annotation.hallu)
+    truth, hallu = annotations.list_entries(annotation.truth), annotations.list_entries(annotation.hallu)
     covered, hit = set[int](), set[int]()
     for word, start, stop in nouns:
         verdict = "unknown"
         if word not in annotations.safe_words:
             alone, similar = frozenset([word]), state.similar[word]
+            # Equality goes before similarity, so that a noun covers its own word if the annotation has it.
             index = _find_first(truth, alone)
             if index is None:
                 hit.update(one for one in (_find_first(hallu, alone), _find_first(hallu, similar)) if one is not None)

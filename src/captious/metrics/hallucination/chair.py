@@ -37,7 +37,7 @@ LABELS: Mapping[str, str] = {
     "s": "CHAIR_S", "i": "CHAIR_I", "recall": "CHAIR recall", "precision": "CHAIR precision", "f1": "CHAIR F1",
     "words": "CHAIR words", "tokens": "CHAIR tokens",
 }  # fmt: skip
-# What is counted of each caption; objects and right objects are distinct.
+# Counts per caption; objects and right objects are counted once per caption.
 STATISTICS = (
     *("captions", "wrong_captions", "mentions", "wrong_mentions", "objects", "right_objects", "truth"),
     *("words", "tokens"),
@@ -231,12 +231,12 @@ class Chair(Metric):
         rows = np.zeros((len(captions), counts.shape[1]))
         np.add.at(rows, owners, counts)
         reasons = {index: truth.reason for index, truth in enumerate(truths) if truth.reason}
-        known = [index for index in range(len(captions)) if index not in reasons]
+        scored = [index for index in range(len(captions)) if index not in reasons]
         unfinished = [int(owner) for one, owner in zip(read, owners, strict=True) if one.unfinished]
         return Scored(
             rows[:, [STATISTICS.index(name) for name in self._columns]],
             reasons,
-            {"truth": int(rows[known, STATISTICS.index("truth")].sum()), UNFINISHED: len(unfinished)},
+            {"truth": int(rows[scored, STATISTICS.index("truth")].sum()), UNFINISHED: len(unfinished)},
             self._warn_of_unfinished(captions, unfinished),
         )
 
@@ -262,6 +262,7 @@ class Chair(Metric):
         """Return the `STATISTICS` of every candidate, the candidates as read, and the truth of every item; computed
         once for all values.
         """
+        # All values of CHAIR share one reading of the captions.
         key = ("chair", replace(self, value="s"))
         return captions.once(key, lambda: self._count(captions, state.value))
 
@@ -281,9 +282,9 @@ class Chair(Metric):
 
     def read(self, captions: CaptionSet, state: ChairState) -> list[ReadCaption]:
         """Cut each candidate to the part that counts, and find its objects."""
-        whole = captions.candidates.values
-        unfinished = [find_finished_part(text) < len(text) for text in whole]
-        texts = [take_first_words(text, self.max_words) for text in whole] if self.max_words else list(whole)
+        candidates = captions.candidates.values
+        unfinished = [find_finished_part(text) < len(text) for text in candidates]
+        texts = [take_first_words(text, self.max_words) for text in candidates] if self.max_words else list(candidates)
         if self.last_sentence == "drop":
             texts = [text[: find_finished_part(text)] for text in texts]
         objects = state.captions.find(texts)
@@ -328,8 +329,10 @@ class Chair(Metric):
     def hint(self, reason: str) -> str:
         """Say how to provide the objects of the images."""
         if reason == NO_OBJECTS:
-            made = f"make one with: {MAKER}"
-            return f"; give a column '{OBJECT_COLUMN}', or chair(objects=objects.parquet), a table by COCO id: {made}"
+            command = f"make one with: {MAKER}"
+            return (
+                f"; give a column '{OBJECT_COLUMN}', or chair(objects=objects.parquet), a table by COCO id: {command}"
+            )
         if reason.endswith(f"is not in {self.objects.rpartition('/')[2]}"):
             return "; make the table from the files of the split that these images are of, or of all splits"
         return super().hint(reason)

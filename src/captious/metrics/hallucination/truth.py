@@ -53,7 +53,7 @@ class ObjectTable:
         """Find the row of an item by its id or image name, as written or by the COCO number in it; None if there is
         none.
         """
-        alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
+        alone = id.rpartition("#")[0]  # `CaptionSet.split_candidates` appends #number
         names = [id, *([alone] if alone else []), *([image] if isinstance(image, str) else [])]
         keys = (key for name in names for key in (name, parse_image_number(name)))
         return next((self.rows[key] for key in keys if key in self.rows), None)
@@ -101,7 +101,7 @@ def get_caption_source(lemmas: LemmaRule) -> str:
 
 
 def open_table(path: str) -> ObjectTable:
-    """Read a table that ``captious make objects`` wrote, or rows of an id or image and its ``objects``, in any format."""
+    """Read a table that ``captious make objects`` wrote, or rows of an id or image and its ``objects``."""
     try:
         content = read_regular(path)
     except OSError as error:
@@ -188,8 +188,10 @@ def build_table(
     for rule in lemmas if captions else ():
         progress(f"objects of {len(texts):,} captions by {rule}")
         objects = iter(ObjectFinder(words, rule, tagger).find(texts))
-        found = [{name for _ in captions.get(key, ()) for name in next(objects).categories} for key in ids]
-        sources[get_caption_source(rule)] = [sorted(one, key=order.__getitem__) for one in found]
+        categories_by_image = [
+            {name for _ in captions.get(key, ()) for name in next(objects).categories} for key in ids
+        ]
+        sources[get_caption_source(rule)] = [sorted(one, key=order.__getitem__) for one in categories_by_image]
     return ObjectTable("objects", {key: row for row, key in enumerate(ids)}, sources, str(words))
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from captious.io.questions import normalize_answer
 from captious.metrics.judges._facts import read_numbered, require_all
 from captious.metrics.judges._yes_no import ALTERNATIVES, LONGEST, read_yes_no
-from captious.metrics.judges.judged import read_json_object, find_json_values, shorten
+from captious.metrics.judges.judged import find_json_values, read_json_object, shorten
 from captious.models.chat.messages import Reply, Request, Turn
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -45,7 +45,7 @@ class AnswerOptions(NamedTuple):
 
     @property
     def lettered(self) -> bool:
-        """Whether letters stand for the options, so that one token of a reply tells which is meant."""
+        """Whether labels are letters, so that one token of a reply decides."""
         return all(len(label) == 1 for label in self.labels)
 
     @property
@@ -62,8 +62,10 @@ class AnswerOptions(NamedTuple):
     def find_text(self, label: str) -> str:
         """Find the option that a reply names by its label, or else in its own words; raise ValueError if it names none.
 
-        >>> AnswerOptions(("A", "B"), ("B", "(C)")).find_text("B"), AnswerOptions.of(["red", "dark blue"]).find_text("Red.")
-        ('(C)', 'red')
+        >>> AnswerOptions(("A", "B"), ("B", "(C)")).find_text("B")
+        '(C)'
+        >>> AnswerOptions.of(["red", "dark blue"]).find_text("Red.")
+        'red'
         """
         for names in (self.labels, self.texts):
             for name, text in zip(names, self.texts, strict=True):
@@ -100,9 +102,11 @@ def shuffle_options(texts: Sequence[str], seed: int, id: str, question: str) -> 
     """Shuffle options by the seed, the item and the question only, so that the order does not depend on other rows of a
     file.
 
-    >>> shuffle_options(["red", "blue"], 0, "7", "Which color?") == shuffle_options(["blue", "red"], 0, "7", "Which color?")
+    >>> shuffled = shuffle_options(["red", "blue"], 0, "7", "Which color?")
+    >>> shuffled == shuffle_options(["blue", "red"], 0, "7", "Which color?")
     True
     """
+    # Sort by a hash instead of a random generator: the order must not depend on other questions.
     name = "\x1f".join((str(seed), id, question))
     return sorted(texts, key=lambda text: hashlib.sha256(f"{name}\x1f{text}".encode()).digest())
 

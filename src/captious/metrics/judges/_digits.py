@@ -1,7 +1,7 @@
 """Score smoothing: the expectation over the numbers that a judge could have written, instead of the one it wrote.
 
 A chat model that rates captions uses few numbers, so that many captions tie. The probabilities of the digits tell them
-apart. Where a server gives none, the mean of several sampled replies stands in for the expectation.
+apart. If a server sends none, the mean of several sampled replies is used instead.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from captious.models.chat.messages import Failure, Reply, Request
 from captious.render import Column
 
 Smoothing = Literal["digits", "samples", "none"]
-# The probabilities of digits at each position where a model wrote one, and the value of each digit there.
+# For each digit position of a number: probabilities of the digits, and the value of a digit there.
 Steps = Sequence[tuple[Mapping[str, float], Callable[[str], float]]]
-# Counts captions whose value is a mean of samples, in the signature.
+# Name of the signature's count of captions whose value is a mean of samples.
 SAMPLED = "sampled"
-# Counts captions where a token held several digits, in the signature.
+# Name of the signature's count of captions with a token of several digits.
 MERGED = "merged_digits"
 _NUMBER = re.compile(r"(?<![\d.,\-−])(?P<whole>\d+)?(?:\.(?P<decimals>\d+))?(?!\d|[.,]\d)")
 _LABEL = re.compile(r"\W*(?:(?:the\s+)?(?:score|rating|answer)\s*(?:is)?\W*)?", re.IGNORECASE)
@@ -101,6 +101,7 @@ def smooth_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
     number = find_number(reply.text)
     raw, decimals = float(number[0]), (number["decimals"] or "").rstrip("0")
     if raw == 1 or not number["decimals"]:
+        # As in FLEUR: if the reply is 1.0, its alternative 0 counts as 0.9.
         worth = {"0": 0.9 if raw == 1 else 0.0, "1": 1.0}
         leading = digit_probabilities(reply, number.start())
         steps: Steps = [({digit: p for digit, p in leading.items() if digit in worth}, worth.__getitem__)]
@@ -165,16 +166,16 @@ class SmoothedMetric(JudgedMetric):
                 raise InputError(f"{self.name}({name}={getattr(self, name)}): expected {name} of at least 1")
 
     @abstractmethod
-    def smoothed(self, reply: Reply) -> Verdict | None:
+    def smooth(self, reply: Reply) -> Verdict | None:
         """Compute the expected number; None if the server sent no probabilities."""
 
     @abstractmethod
-    def raw(self, reply: Reply) -> float:
+    def read_raw(self, reply: Reply) -> float:
         """Read the number as it was written."""
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """Plan one call per caption, or one per sample unless the server is known to send several replies at once."""
-        requests = self.requests(captions, setup)
+        requests = self.build_requests(captions, setup)
         if self.smoothing == "samples" and self.samples > 1 and setup.judge.has_ability("n"):
             return plan_requests(setup.judge, self._request_all_samples(requests), self.samples * self.reply_tokens)
         return plan_requests(setup.judge, self._prepare_requests(requests), self.reply_tokens)
@@ -185,14 +186,14 @@ class SmoothedMetric(JudgedMetric):
             return [replace(request, top_logprobs=self.top) for request in requests]
         return self._repeat_requests(requests) if self.smoothing == "samples" else requests
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Read the number of each caption: smoothed over digits, over samples if that is impossible, or raw."""
-        requests, judge = self.requests(captions, setup), setup.judge
+        requests, judge = self.build_requests(captions, setup), setup.judge
         if self.smoothing == "none":
-            return ask_and_parse(judge, requests, lambda reply: Verdict(self.raw(reply)), what=self.label)
+            return ask_and_parse(judge, requests, lambda reply: Verdict(self.read_raw(reply)), what=self.label)
         verdicts: list[Verdict | Failure | None] = [None] * len(requests)
         if self.smoothing == "digits" and judge.can("logprobs"):
-            verdicts = list(ask_and_parse(judge, self._prepare_requests(requests), self.smoothed, what=self.label))
+            verdicts = list(ask_and_parse(judge, self._prepare_requests(requests), self.smooth, what=self.label))
         unsmoothed = [index for index, verdict in enumerate(verdicts) if verdict is None]
         means = self._average_samples([requests[index] for index in unsmoothed], judge) if unsmoothed else []
         for index, mean in zip(unsmoothed, means, strict=True):
@@ -204,8 +205,8 @@ class SmoothedMetric(JudgedMetric):
         if self.samples > 1 and judge.can("n"):
             replies = ask_and_parse(judge, self._request_all_samples(requests), self._read_raw_numbers, what=self.label)
             return [_average([one] if isinstance(one, Failure) else one) for one in replies]
-        judge.can("seed")  # the signature says whether the samples can be drawn again
-        values = ask_and_parse(judge, self._repeat_requests(requests), self.raw, what=self.label)
+        judge.can("seed")  # recorded in the signature: whether the samples are reproducible
+        values = ask_and_parse(judge, self._repeat_requests(requests), self.read_raw, what=self.label)
         return [_average(values[start : start + self.samples]) for start in range(0, len(values), self.samples)]
 
     def _read_raw_numbers(self, reply: Reply) -> list[float]:
@@ -213,7 +214,7 @@ class SmoothedMetric(JudgedMetric):
         numbers, texts = list[float](), (reply.text, *reply.others)
         for text in texts:
             try:
-                numbers.append(self.raw(replace(reply, text=text, tokens=(), others=())))
+                numbers.append(self.read_raw(replace(reply, text=text, tokens=(), others=())))
             except ValueError:
                 if text == texts[-1] and not numbers:
                     raise

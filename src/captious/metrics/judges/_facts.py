@@ -27,7 +27,7 @@ from captious.models.chat.messages import Failure, Reply, Request
 
 S = TypeVar("S")
 T = TypeVar("T")
-# Facts of a caption for the estimate before a run: 53 a description of 170 words in DeCapBench.
+# Estimated facts per word for dry runs: DeCapBench has 53 facts per description of 170 words.
 FACTS_PER_WORD = 0.3
 _BULLET = re.compile(r"^\s*(?:[-*•–—]|\d+[.):])\s+(.*\S)", re.MULTILINE)
 _NUMBERED = re.compile(r"^\W*(\d+)[.):\]*]*\s+(.*\S)", re.MULTILINE)
@@ -42,12 +42,12 @@ class FactMetric(JudgedMetric):
     files: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The prompts by name, each with what it must have in braces."""
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompts by name."""
         return read_prompt_folder(self.prompt, self.files)
 
     @abstractmethod
-    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
+    def estimate_later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the calls after the first for a caption of `facts` facts: request, number of calls, tokens of a
         reply.
         """
@@ -55,18 +55,19 @@ class FactMetric(JudgedMetric):
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """Plan the calls of a set: none for captions whose replies are all stored, an estimate for others."""
         waiting, stored = list[int](), 0
+        # Later requests depend on earlier replies, so only a replay of each caption shows whether all are stored.
         for index in range(len(captions)):
             replaying = setup.as_replay()
             try:
-                self.verdicts(captions.take([index]), replaying)
+                self.collect_verdicts(captions.take([index]), replaying)
                 stored += replaying.judge.usage.stored
             except InputError:
                 waiting.append(index)
         items = captions.take(waiting)
-        plan = plan_requests(setup.judge, self.requests(items, setup), self.reply_tokens)
+        plan = plan_requests(setup.judge, self.build_requests(items, setup), self.reply_tokens)
         later = CallPlan(stored=stored)
         for item in items:
-            for request, calls, tokens in self.later_calls(item, estimate_facts(item.candidate), setup):
+            for request, calls, tokens in self.estimate_later_calls(item, estimate_facts(item.candidate), setup):
                 later += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
         return plan + later
 
@@ -178,6 +179,7 @@ def read_json_list(text: str) -> list[dict[str, Any]]:
         return list(fitting[-1])
     empty = [] in lists
     try:
+        # Some models write a Python list: single quotes, None, True.
         value = ast.literal_eval(text[text.index("[") : text.rindex("]") + 1])
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None

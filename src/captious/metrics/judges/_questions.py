@@ -33,10 +33,10 @@ from captious.metrics.judges._choices import (
     AnswerOptions,
     ChosenAnswer,
     build_choice_request,
-    read_choice,
-    read_partial_reply,
-    read_joint_reply,
     build_joint_request,
+    read_choice,
+    read_joint_reply,
+    read_partial_reply,
 )
 from captious.metrics.judges._yes_no import BY_WORDS
 from captious.metrics.judges.judged import (
@@ -53,11 +53,11 @@ from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Request, Turn
 from captious.render import Column, Table
 
-# What `answers` is where they stand in a column of the captions.
+# Value of the parameter `answers` for answers in a column of the captions.
 COLUMN = "column"
-# The name under which the signature counts questions that were left out for want of an answer.
+# Name of the signature's count of questions left out because they have no answer.
 SKIPPED = "skipped"
-# The name under which the signature counts questions without an answer that count as answered wrong.
+# Name of the signature's count of questions without an answer, scored as wrong.
 TAKEN_AS_WRONG = "taken_as_wrong"
 NO_QUESTIONS = "no questions"
 NO_ANSWERS = "no stored answers"
@@ -153,28 +153,28 @@ class QuestionMetric(JudgedMetric):
         return self.name, self.fields
 
     @abstractmethod
-    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+    def list_options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """List the answers that a question about an item allows, in the order in which they are shown."""
 
     @abstractmethod
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
         """Mark an answer."""
 
-    def marks(self, questions: Sequence[ItemQuestion], answers: Sequence[ChosenAnswer]) -> list[AnswerMark]:
+    def mark_all(self, questions: Sequence[ItemQuestion], answers: Sequence[ChosenAnswer]) -> list[AnswerMark]:
         """Mark the answers to an item's questions; the mark of one may depend on another."""
         return [self.mark(*pair) for pair in zip(questions, answers, strict=True)]
 
-    def sums(self, marks: Sequence[AnswerMark]) -> Sequence[float]:
+    def sum_marks(self, marks: Sequence[AnswerMark]) -> Sequence[float]:
         """Compute the row of statistics of one caption: points and questions, or their ratio and 1."""
         points = sum(mark.points for mark in marks)
         return (points, len(marks)) if self.pooled else (points / len(marks), 1.0)
 
-    def summary(self, marks: Sequence[AnswerMark]) -> str:
+    def summarize_marks(self, marks: Sequence[AnswerMark]) -> str:
         """Summarize the marks in a few words."""
         right = sum(mark.verdict == "right" for mark in marks)
         return f"{right} of {len(marks)} question{'' if len(marks) == 1 else 's'} right"
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompt."""
         name, fields = self.prompt_file
         return {"question": read_prompt(self.prompt or PROMPTS / f"{name}.txt", fields)}
@@ -200,7 +200,9 @@ class QuestionMetric(JudgedMetric):
             if isinstance(own, Failure) or not self.gold:
                 continue
             for one in own.questions:
-                self.refuse_unfit_question(one, f"{get_source_name(setup, captions)}: item {own.key!r}: question {one.id}")
+                self.refuse_unfit_question(
+                    one, f"{get_source_name(setup, captions)}: item {own.key!r}: question {one.id}"
+                )
         if self.answers and not self.sees and (captions.candidates.counts > 1).any():
             id = captions.ids[int(np.argmax(captions.candidates.counts > 1))]
             raise InputError(f"{self.name}: item {id!r} has several captions, and stored answers are those of one")
@@ -210,16 +212,16 @@ class QuestionMetric(JudgedMetric):
         if len(question.choices) < 2:
             raise InputError(f"{where}: has {len(question.choices)} choices, expected at least 2")
         if question.right is None:
-            found = ", ".join(question.choices)
-            raise InputError(f"{where}: the answer {question.answer!r} is none of the choices ({found})")
+            choices = ", ".join(question.choices)
+            raise InputError(f"{where}: the answer {question.answer!r} is none of the choices ({choices})")
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per question, or one per caption if its questions are asked together."""
-        asked = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
+        asked = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
         logprobs = self._has_logprobs(setup, ask=False)
         return [request for one in asked for request in self._build_item_requests(one, setup, logprobs)]
 
-    def asked_items(self, captions: CaptionSet, setup: JudgeSetup) -> list[AskedItem | Failure]:
+    def list_asked_items(self, captions: CaptionSet, setup: JudgeSetup) -> list[AskedItem | Failure]:
         """List each item with its questions and their options, or a Failure if it has none."""
         items: list[AskedItem | Failure] = []
         for item in captions:
@@ -227,7 +229,7 @@ class QuestionMetric(JudgedMetric):
             if isinstance(own, Failure) or not own.questions:
                 items.append(own if isinstance(own, Failure) else Failure(NO_QUESTIONS))
             else:
-                items.append(AskedItem(item, own, [self.options(own.key, one) for one in own.questions]))
+                items.append(AskedItem(item, own, [self.list_options(own.key, one) for one in own.questions]))
         return items
 
     def _has_logprobs(self, setup: JudgeSetup, ask: bool) -> bool:
@@ -260,8 +262,8 @@ class QuestionMetric(JudgedMetric):
         """Plan a call for every question, or every caption, and the call that tests whether the server supports
         probabilities or schemas.
         """
-        requests = self.requests(captions, setup)
-        asked = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
+        requests = self.build_requests(captions, setup)
+        asked = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
         tokens = 6 if not self.together else 8 * sum(len(one.options) for one in asked) // max(len(asked), 1)
         if requests and self.strict:
             requests += setup.judge.list_probes("schema")
@@ -269,16 +271,18 @@ class QuestionMetric(JudgedMetric):
             requests += setup.judge.list_probes("logprobs")
         return plan_requests(setup.judge, requests, tokens)
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Collect the answers to the questions about each item, and score them."""
-        asked = self.asked_items(captions, setup)
+        asked = self.list_asked_items(captions, setup)
         open_items = [one for one in asked if isinstance(one, AskedItem)]
         if self.answers:
             lists = iter([self._find_stored_answers(one, setup) for one in open_items])
         else:
-            lists = iter(self.model_answers(open_items, setup))
+            lists = iter(self.ask_model(open_items, setup))
         return [
-            self._score_failure(one) if isinstance(one, Failure) else self._score_answers(one.own.questions, next(lists))
+            self._score_failure(one)
+            if isinstance(one, Failure)
+            else self._score_answers(one.own.questions, next(lists))
             for one in asked
         ]
 
@@ -288,12 +292,10 @@ class QuestionMetric(JudgedMetric):
             return failure
         return self._score_answers([ItemQuestion("1", NO_ANSWERS)], [failure])
 
-    def model_answers(
-        self, asked: Sequence[AskedItem], setup: JudgeSetup
-    ) -> list[list[ChosenAnswer | Failure] | Failure]:
+    def ask_model(self, asked: Sequence[AskedItem], setup: JudgeSetup) -> list[list[ChosenAnswer | Failure] | Failure]:
         """Ask the model every question of every item."""
         if asked and self.strict:
-            setup.judge.can("schema")  # the signature says it; the schema is sent in any case
+            setup.judge.can("schema")  # recorded in the signature; the schema is sent in any case
         if self.together:
             requests = [self._build_item_requests(one, setup, False)[0] for one in asked]
             parsers = [partial(read_joint_reply, options=one.options) for one in asked]
@@ -348,7 +350,7 @@ class QuestionMetric(JudgedMetric):
             for question, one in zip(questions, answers, strict=True)
             if self.missing == "wrong" or not isinstance(one, Failure)
         ]
-        marks = self.marks([question for question, _ in pairs], [one for _, one in pairs])
+        marks = self.mark_all([question for question, _ in pairs], [one for _, one in pairs])
         chosen = [
             (question, one, mark)
             for (question, one), mark in zip(pairs, marks, strict=True)
@@ -357,18 +359,18 @@ class QuestionMetric(JudgedMetric):
         if not chosen:
             return Failure(f"no questions of the category {self.category!r}")
         counted = [mark for _, _, mark in chosen]
-        sums = self.sums(counted)
+        sums = self.sum_marks(counted)
         return Verdict(
             float(self.aggregate(np.asarray(sums, dtype=np.float64))),
             parts=[build_part(*three) for three in chosen],
             counted=[*([BY_WORDS] if any(one.by_words for _, one in pairs) else []), *[self.counted[1]] * len(failed)],
-            summary=self.summary(counted),
+            summary=self.summarize_marks(counted),
             sums=sums,
         )
 
-    def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+    def build_breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
         """Break the value down by questions. The part of a question is its share of all points, times the value."""
-        breakdown, value = super().breakdown(verdicts), self.value_of(verdicts)
+        breakdown, value = super().build_breakdown(verdicts), self.compute_value(verdicts)
         total = sum(part.adds for part in breakdown.parts)
         scale = value / total if total else 0.0
         parts = [part._replace(adds=part.adds * scale) for part in breakdown.parts]
@@ -409,14 +411,16 @@ class GroupedQuestions(QuestionMetric):
         return self.schema
 
 
-def find_item_questions(item: Item, tables: Mapping[str, QuestionTable], answered: bool = False) -> OwnQuestions | Failure:
+def find_item_questions(
+    item: Item, tables: Mapping[str, QuestionTable], answered: bool = False
+) -> OwnQuestions | Failure:
     """Find the questions of an item: in a file, in its column, or next to its stored answers.
 
     ``answered`` says that the column of answers has those of a model, and not the right ones.
     """
     if table := tables.get(QUESTION_COLUMN):
-        found = table.find(item.id, item.fields.get("image"))
-        return OwnQuestions(*found) if found else Failure(NO_QUESTIONS)
+        match = table.find(item.id, item.fields.get("image"))
+        return OwnQuestions(*match) if match else Failure(NO_QUESTIONS)
     columns = [name for name in (QUESTION_COLUMN, EVENT_COLUMN) if item.fields.get(name) is not None]
     if columns:
         fields = {"id": item.id.rpartition("#")[0] or item.id, columns[0]: item.fields[columns[0]]}
@@ -425,19 +429,21 @@ def find_item_questions(item: Item, tables: Mapping[str, QuestionTable], answere
         ((key, own),) = build_table([Row(f"item {item.id!r}", fields)], "column").questions.items()
         return OwnQuestions(key, own)
     if table := tables.get(ANSWER_COLUMN):
-        found = table.find(item.id, item.fields.get("image"))
-        return OwnQuestions(*found) if found else Failure(NO_ANSWERS)
+        match = table.find(item.id, item.fields.get("image"))
+        return OwnQuestions(*match) if match else Failure(NO_ANSWERS)
     return Failure(NO_QUESTIONS)
 
 
-def find_stored_answers(item: Item, own: OwnQuestions, tables: Mapping[str, QuestionTable]) -> list[str | Failure] | Failure:
+def find_stored_answers(
+    item: Item, own: OwnQuestions, tables: Mapping[str, QuestionTable]
+) -> list[str | Failure] | Failure:
     """Find the stored answers to an item's questions: in a file, by question text or else by id, or in a column."""
     if table := tables.get(ANSWER_COLUMN):
-        found = table.find(item.id, item.fields.get("image"))
-        if found is None:
+        match = table.find(item.id, item.fields.get("image"))
+        if match is None:
             return Failure(NO_ANSWERS)
-        by_text = {one.text: one.given for one in found[1] if one.text}
-        by_id = {one.id: one.given for one in found[1]}
+        by_text = {one.text: one.given for one in match[1] if one.text}
+        by_id = {one.id: one.given for one in match[1]}
         given = [by_text.get(one.text) if one.text in by_text else by_id.get(one.id) for one in own.questions]
         return [Failure(NO_ANSWERS) if one is None else one for one in given]
     column = item.fields.get(ANSWER_COLUMN)

@@ -11,11 +11,11 @@ from captious.metrics.judges.judged import shorten
 from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
-# Most tokens of a reply.
+# Token limit of a reply.
 LONGEST = 16
-# Alternatives of the first token that are asked for: what OpenAI and vLLM give at most.
+# Requested alternatives of the first token: the maximum of OpenAI and vLLM.
 ALTERNATIVES = 20
-# The name under which the signature counts captions with an answer that words decided.
+# Name of the signature's count of captions with an answer read from words, without probabilities.
 BY_WORDS = "by_words"
 _FIRST_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
@@ -40,7 +40,9 @@ def ask_yes_no(
     """Ask each question of each list about the image of the list; an unanswered question fails the list."""
     lists = [() if isinstance(texts, Failure) else texts for texts in questions]
     top = ALTERNATIVES if any(lists) and judge.can("logprobs") else 0
-    requests = [build_yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts]
+    requests = [
+        build_yes_no_request(text, image, top) for texts, image in zip(lists, images, strict=True) for text in texts
+    ]
     answers = iter(ask_and_parse(judge, requests, read_yes_no, what=what))
     results: list[list[YesNoAnswer] | Failure] = []
     for question, texts in zip(questions, lists, strict=True):

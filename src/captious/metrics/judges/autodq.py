@@ -14,8 +14,15 @@ from captious.captions import CaptionSet, Item
 from captious.io.questions import QUESTION_COLUMN, open_questions
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import VERDICT, Breakdown, Contribution
-from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer, read_joint_reply, build_joint_request
-from captious.metrics.judges._facts import FactMetric, ask_each, limit_list_tokens, number_lines, read_bullets, require_complete
+from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer, build_joint_request, read_joint_reply
+from captious.metrics.judges._facts import (
+    FactMetric,
+    ask_each,
+    limit_list_tokens,
+    number_lines,
+    read_bullets,
+    require_complete,
+)
 from captious.metrics.judges._questions import find_item_questions
 from captious.metrics.judges.judged import JudgeSetup, Verdict, quote
 from captious.models.chat.messages import Failure, Reply, Request, Turn
@@ -23,11 +30,11 @@ from captious.render import Column
 
 ENTAILMENT = "entailment"
 RELATIONS = AnswerOptions.words(ENTAILMENT, "neutral", "contradiction")
-# Events that are listed of a caption at most.
+# Maximum number of events of a caption.
 MOST_EVENTS = 10
-# The two origins of an event: events of the reference make the recall, events of the caption the precision.
+# Origin of an event: events of the reference count for recall, events of the caption for precision.
 REFERENCE, CAPTION = "reference", "caption"
-# A text in place of an event, for the estimate before a run.
+# Placeholder of an event in dry runs.
 BLANK = " " * 40
 
 
@@ -115,19 +122,18 @@ class AutoDQ(FactMetric):
             f1: Floats = np.where(both == 0, 0.0, 2 * recall * precision / both)
         return f1
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """Build the requests for the events of each caption; for recall, those that check the events of the reference.
-        """
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+        """Build the requests for the events of each caption; for recall, the checks of the given events."""
         if self.value != "recall":
             return [self._build_list_request(item.candidate, setup) for item in captions]
         lists = [(item, find_item_events(item, setup)) for item in captions]
         return [self._build_check_request(item.candidate, events, setup) for item, events in lists if events]
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Collect the events of both texts with their relations, and compute the value."""
         items = list(captions)
         if self.schema:
-            setup.judge.can("schema")  # the signature says it; the schema is sent in any case
+            setup.judge.can("schema")  # recorded in the signature; the schema is sent in any case
         nothing = [CheckedEvents((), ())] * len(items)
         recall, precision = list[CheckedEvents | Failure](nothing), list[CheckedEvents | Failure](nothing)
         if self.value != "precision":
@@ -168,7 +174,9 @@ class AutoDQ(FactMetric):
         replies = ask_each(setup.judge, requests, parsers, f"{self.label}: checking events of the {side}")
         return [self._pair_relations(*pair) for pair in zip(lists, replies, strict=True)]
 
-    def _pair_relations(self, events: list[str] | Failure, reply: list[ChosenAnswer] | Failure) -> CheckedEvents | Failure:
+    def _pair_relations(
+        self, events: list[str] | Failure, reply: list[ChosenAnswer] | Failure
+    ) -> CheckedEvents | Failure:
         if isinstance(events, Failure):
             return events
         if not events and self.empty == "one":
@@ -192,30 +200,31 @@ class AutoDQ(FactMetric):
             for one, side in ((recall, REFERENCE), (precision, CAPTION))
             for event, relation in zip(one.events, one.relations, strict=True)
         ]
-        found = [
+        counts = [
             f"{sum(relation == ENTAILMENT for relation in one.relations)} of {len(one.events)} events of the {side}"
             for one, side in ((recall, REFERENCE), (precision, CAPTION))
             if one.events
         ]
         value = float(self.aggregate(np.asarray(sums)))
-        return Verdict(value, parts=parts, summary=", ".join(found), sums=sums)
+        return Verdict(value, parts=parts, summary=", ".join(counts), sums=sums)
 
-    def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+    def build_breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
         """Break the value down by events: the part of each in recall or precision, times the derivative of F1."""
-        breakdown = super().breakdown(verdicts)
+        breakdown = super().build_breakdown(verdicts)
         recall, precision, _ = np.mean([one.sums for one in verdicts], axis=0)
         slopes = {REFERENCE: float(self.value == "recall"), CAPTION: float(self.value == "precision")}
         if self.value == "f1":
             both = (recall + precision) ** 2 or 1.0
+            # F1 = 2rp / (r + p) = r · ∂F1/∂r + p · ∂F1/∂p, so these slopes split it exactly.
             slopes = {REFERENCE: 2 * precision**2 / both, CAPTION: 2 * recall**2 / both}
-        events = [part for part in breakdown.parts if "side" in part.details]  # none where no text has any
+        events = [part for part in breakdown.parts if "side" in part.details]  # empty if no text has events
         parts = [part._replace(adds=float(part.adds * slopes[part.details["side"]])) for part in events]
         missing = recall * slopes[REFERENCE] + precision * slopes[CAPTION] - sum(part.adds for part in parts)
         if missing > 1e-12:
             parts.append(Contribution("a text without events", float(missing), None, {VERDICT: "", "side": ""}))
         return replace(breakdown, parts=parts)
 
-    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
+    def estimate_later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the check of the caption's events, and the listing and check of the reference's."""
         own = find_item_events(item, setup)
         reference, events = " ".join(item.references), own if own is not None else [BLANK] * MOST_EVENTS
@@ -224,7 +233,9 @@ class AutoDQ(FactMetric):
             if own is None:
                 calls.append((self._build_list_request(reference, setup), 1, self.reply_tokens))
             if self.value == "f1" or own is None:
-                calls.append((self._build_check_request(item.candidate, events, setup), int(bool(events)), 8 * len(events)))
+                calls.append(
+                    (self._build_check_request(item.candidate, events, setup), int(bool(events)), 8 * len(events))
+                )
         if self.value != "recall":
             number = min(facts, MOST_EVENTS)
             calls.append((self._build_check_request(reference, [BLANK] * number, setup), 1, 8 * number))

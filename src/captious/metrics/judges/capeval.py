@@ -15,7 +15,7 @@ from captious.metrics.judges._questions import AnswerMark, GroupedQuestions
 from captious.models.chat.messages import Failure
 
 YES, NO, NOT_MENTIONED = "yes", "no", "not_mentioned"
-# What an explanation calls each verdict.
+# Name of each verdict in explanations.
 WORDS = {YES: "right", NO: "contradicted", NOT_MENTIONED: "not mentioned"}
 # Verdicts as CAPability writes them.
 NUMBERS = {"1": YES, "-1": NO, "−1": NO, "0": NOT_MENTIONED}
@@ -80,7 +80,7 @@ class CapEval(GroupedQuestions):
             return "capeval_together", ("caption", "questions")
         return "capeval", ("caption", "question")
 
-    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+    def list_options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """Return yes, no and not mentioned."""
         return AnswerOptions.words(YES, NO, NOT_MENTIONED)
 
@@ -89,7 +89,7 @@ class CapEval(GroupedQuestions):
         counts = answer.text != NOT_MENTIONED if self.value == "coverage" else answer.text == YES
         return AnswerMark(float(counts), WORDS[answer.text])
 
-    def sums(self, marks: Sequence[AnswerMark]) -> Sequence[float]:
+    def sum_marks(self, marks: Sequence[AnswerMark]) -> Sequence[float]:
         """Count yes, yes and no, and all questions."""
         yes, no = (sum(mark.verdict == WORDS[word] for mark in marks) for word in (YES, NO))
         return float(yes), float(yes + no), float(len(marks))
@@ -106,7 +106,7 @@ class CapEval(GroupedQuestions):
             f1: Floats = np.where(yes > 0, 2 * coverage * precision / (coverage + precision), coverage * 0.0)
         return f1
 
-    def summary(self, marks: Sequence[AnswerMark]) -> str:
+    def summarize_marks(self, marks: Sequence[AnswerMark]) -> str:
         """Count the verdicts of each kind."""
         numbers = [(sum(mark.verdict == word for mark in marks), word) for word in WORDS.values()]
         return ", ".join(f"{number} {word}" for number, word in numbers if number)

@@ -17,9 +17,9 @@ from captious.models.chat.messages import Failure
 
 # The option that is added to a question.
 CANNOT = "cannot be answered from the caption"
-# Decimals to which the original rounds what a "cannot" earns.
+# The original rounds the points of a "cannot" to this many decimals.
 DECIMALS = 4
-# First words of questions that the original takes for questions of yes or no.
+# First words by which the original recognizes yes-or-no questions.
 OPENINGS = (
     "is", "are", "was", "were", "do", "does", "did", "have", "has", "had", "can", "could", "will", "would", "should",
     "shall", "may", "might", "must",
@@ -99,7 +99,7 @@ class CaptionQA(GroupedQuestions):
         if len(question.choices) >= len(LETTERS):
             raise InputError(f"{where}: has {len(question.choices)} choices, expected at most {len(LETTERS) - 1}")
 
-    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+    def list_options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """Shuffle the choices and "cannot" by the seed, the item and the question."""
         if self.is_yes_no(question):
             return AnswerOptions.of(shuffle_options(question.choices, self.seed, key, question.text))

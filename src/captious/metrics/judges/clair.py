@@ -11,10 +11,10 @@ from captious.metrics.judges.judged import (
     JudgedMetric,
     JudgeSetup,
     Verdict,
-    join_prompts,
-    read_json_object,
     format_list,
+    join_prompts,
     parse_number,
+    read_json_object,
 )
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
@@ -59,16 +59,17 @@ class Clair(JudgedMetric):
         """Length of a usual reply, for the estimate before a run."""
         return 60 if self.reason else 10
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompt."""
         ending = "clair_reason" if self.reason else "clair_score"
         return {self.name: join_prompts(self.prompt, self.fields, "clair", ending)}
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per item, with its candidates and references as two lists."""
         prompt = setup.prompts[self.name]
         texts = [
-            prompt.format(candidates=format_list(one.candidates), references=format_list(one.references)) for one in captions
+            prompt.format(candidates=format_list(one.candidates), references=format_list(one.references))
+            for one in captions
         ]
         properties = _SCORE | _REASON if self.reason else _SCORE
         schema = {
@@ -79,11 +80,11 @@ class Clair(JudgedMetric):
         }
         return [Request((Turn("user", text),), schema=schema if self.schema else None) for text in texts]
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Collect the score of each item with the judge's reason."""
         if self.schema:
-            setup.judge.can("schema")  # the signature says it; the schema is sent in any case
-        return ask_and_parse(setup.judge, self.requests(captions, setup), parse_score, what=self.label)
+            setup.judge.can("schema")  # recorded in the signature; the schema is sent in any case
+        return ask_and_parse(setup.judge, self.build_requests(captions, setup), parse_score, what=self.label)
 
 
 def parse_score(reply: Reply) -> Verdict:

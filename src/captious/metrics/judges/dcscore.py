@@ -19,12 +19,12 @@ from captious.metrics.judges._facts import (
     FactMetric,
     ask_each,
     estimate_facts,
-    read_json_list,
     limit_list_tokens,
+    map_unless_failed,
     number_lines,
     read_flag,
+    read_json_list,
     require_all,
-    map_unless_failed,
     require_complete,
 )
 from captious.metrics.judges.judged import JudgeSetup, Verdict, quote, shorten
@@ -33,11 +33,11 @@ from captious.render import Column
 
 # A small number added to the denominator of F1, as in the original.
 EPSILON = 1e-8
-# A text in place of a fact, for the estimate before a run.
+# Placeholder of a fact in dry runs.
 BLANK = " " * 40
-# The name under which the signature counts captions whose oracle facts came with them.
+# Name of the signature's count of captions whose oracle facts were given.
 ORACLE_LISTS = "oracle_lists"
-# The column with the oracle facts of an item, where somebody has listed them.
+# Column with the oracle facts of an item, if they are given.
 OWN_FACTS = "facts"
 
 NAMES = ("precision", "recall", "f1")
@@ -155,13 +155,13 @@ class DCScore(FactMetric):
             read_item_facts(item)
         return super().prepare(captions)
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build the requests that list the facts of each caption."""
         return [self._build_list_request(item.candidate, setup) for item in captions]
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """List, match and check the facts of each caption, and compute the value."""
-        facts = self._extract_facts(self.requests(captions, setup), setup, "in the caption")
+        facts = self._extract_facts(self.build_requests(captions, setup), setup, "in the caption")
         oracle = self._list_oracle_facts(captions, setup)
         lists = [pair_lists(*parts) for parts in zip(captions, facts, oracle, strict=True)]
         matching = map_unless_failed(lists, lambda one: self._build_match_request(one, setup))
@@ -271,9 +271,9 @@ class DCScore(FactMetric):
             value, details=factors, parts=parts, counted=[ORACLE_LISTS] if lists.own else [], summary=summary
         )
 
-    def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+    def build_breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
         """Break the value down by facts, with precision, recall and F1 of a single candidate."""
-        breakdown = super().breakdown(verdicts)
+        breakdown = super().build_breakdown(verdicts)
         factors = [one.details for one in verdicts]
         if len(factors) > 1:
             return breakdown
@@ -283,14 +283,16 @@ class DCScore(FactMetric):
         ]
         return replace(breakdown, factors=factors[0], formula="; ".join(lines))
 
-    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
+    def estimate_later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the calls for the oracle facts, unless they are given, and for the matchings and checks."""
         words = " ".join(item.references)
         oracle = read_item_facts(item) or [BLANK] * estimate_facts(words)
         lists = FactLists([MatchedFact(BLANK)] * facts, oracle)
         sampled = [self._build_match_request(lists, setup), self._build_check_request(item, lists, setup)]
         calls = [(request, self.samples, 12 * facts) for request in sampled]
-        return calls if read_item_facts(item) else [(self._build_list_request(words, setup), 1, 30 * len(oracle)), *calls]
+        return (
+            calls if read_item_facts(item) else [(self._build_list_request(words, setup), 1, 30 * len(oracle)), *calls]
+        )
 
 
 def read_item_facts(item: Item) -> list[str]:

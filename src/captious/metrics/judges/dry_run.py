@@ -88,7 +88,7 @@ def dry_run(captions: Mapping[str, CaptionSet], metrics: Iterable[str | Metric])
     if not judged:
         raise InputError("dry_run=True: none of these metrics asks a chat model")
     plans = {
-        (name, str(metric)): metric.planned(one)
+        (name, str(metric)): metric.plan_scoring(one)
         for name, one in captions.items()
         for metric in judged
         if isinstance(metric, AsksJudge)

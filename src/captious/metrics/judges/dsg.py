@@ -66,13 +66,13 @@ class Dsg(QuestionMetric):
         if question.answer and normalize_answer(question.answer) != "yes":
             raise InputError(f"{where}: the right answer is {question.answer!r}, expected yes")
 
-    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+    def list_options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """Return yes and no."""
         return AnswerOptions.words(*YES_NO)
 
-    def asked_items(self, captions: CaptionSet, setup: JudgeSetup) -> list[AskedItem | Failure]:
+    def list_asked_items(self, captions: CaptionSet, setup: JudgeSetup) -> list[AskedItem | Failure]:
         """List each item with its questions, or a Failure, for instance if a parent is not one of the questions."""
-        items = super().asked_items(captions, setup)
+        items = super().list_asked_items(captions, setup)
         return [one if isinstance(one, Failure) else self._find_unknown_parent(one) or one for one in items]
 
     def _find_unknown_parent(self, asked: AskedItem) -> Failure | None:
@@ -98,8 +98,8 @@ class Dsg(QuestionMetric):
         return replace(scored, warnings=[*scored.warnings, warning])
 
     def _has_unread_parents(self, item: Item, table: QuestionTable) -> bool:
-        found = table.find(item.id, item.fields.get("image"))
-        return found is not None and found[0] in table.unread_parents
+        match = table.find(item.id, item.fields.get("image"))
+        return match is not None and match[0] in table.unread_parents
 
     def hint(self, reason: str) -> str:
         """Say what helps if a parent is unknown."""
@@ -112,9 +112,9 @@ class Dsg(QuestionMetric):
         yes = answer.text == "yes"
         return AnswerMark(float(yes), "right" if yes else "wrong")
 
-    def marks(self, questions: Sequence[ItemQuestion], answers: Sequence[ChosenAnswer]) -> list[AnswerMark]:
+    def mark_all(self, questions: Sequence[ItemQuestion], answers: Sequence[ChosenAnswer]) -> list[AnswerMark]:
         """Mark answers: 1 for yes, unless a parent is answered no."""
-        marks = super().marks(questions, answers)
+        marks = super().mark_all(questions, answers)
         if not self.dependencies:
             return marks
         denied = {

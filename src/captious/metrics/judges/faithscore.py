@@ -16,9 +16,9 @@ from captious.metrics.judges._facts import (
     ask_each,
     format_count,
     limit_list_tokens,
+    map_unless_failed,
     number_lines,
     require_all,
-    map_unless_failed,
     require_complete,
 )
 from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, build_yes_no_request
@@ -117,7 +117,7 @@ class FaithScore(FactMetric):
             return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
         return Column("verdict", "text"), Column("category", "text"), Column("p(yes)", key="probability")
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build the requests that label the sub-sentences of each caption."""
         prompt = setup.prompts["faithscore_labels"]
         pieces = [split_sub_sentences(item.candidate) for item in captions]
@@ -126,10 +126,10 @@ class FaithScore(FactMetric):
             for one in pieces
         ]
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """List and verify the facts of each caption, and compute the share of true ones."""
         parsers = [partial(read_labels, sentences=split_sub_sentences(item.candidate)) for item in captions]
-        described = ask_each(setup.judge, self.requests(captions, setup), parsers, f"{self.label}: labels")
+        described = ask_each(setup.judge, self.build_requests(captions, setup), parsers, f"{self.label}: labels")
         requests = map_unless_failed(described, lambda one: self._build_facts_request(one.text, setup))
         facts = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
         check = setup.prompts["faithscore_check"]
@@ -166,9 +166,11 @@ class FaithScore(FactMetric):
             )
             for fact, answer in zip(facts, answers, strict=True)
         ]
-        return Verdict(compute_share(verdicts), parts=parts, counted=counted, summary=format_count(verdicts, "fact", "true"))
+        return Verdict(
+            compute_share(verdicts), parts=parts, counted=counted, summary=format_count(verdicts, "fact", "true")
+        )
 
-    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
+    def estimate_later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the call for the facts, and one for each fact."""
         extraction = self._build_facts_request(item.candidate, setup)
         assert isinstance(extraction, Request)

@@ -15,8 +15,8 @@ from captious.metrics.judges.judged import (
     CallPlan,
     JudgeSetup,
     Verdict,
-    join_prompts,
     format_list,
+    join_prompts,
     quote,
     read_prompt,
 )
@@ -41,13 +41,13 @@ class _Rating(SmoothedMetric):
     body: ClassVar[str]
     """The file with the first part of the prompt; the second says how to answer."""
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompt, and the one that asks for a reason."""
         ending = "rate_yes_no" if self.answer == "yes-no" else "rate_number"
         prompts = {"question": join_prompts(self.prompt, self.fields, self.body, ending)}
         return prompts | ({"why": read_prompt(PROMPTS / "fleur_why.txt", ())} if self.why else {})
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per caption."""
         length = 1 if self.answer == "yes-no" else NUMBER_TOKENS
         return [Request((self._build_turn(item, setup.prompts["question"]),), max_tokens=length) for item in captions]
@@ -67,13 +67,13 @@ class _Rating(SmoothedMetric):
         tokens = plan.prompt_tokens * calls // max(plan.calls, 1)
         return plan + CallPlan(calls, 0, tokens + 30 * calls, 60 * calls)
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Collect the score of each caption, and the reason if requested."""
-        verdicts = super().verdicts(captions, setup)
+        verdicts = super().collect_verdicts(captions, setup)
         if not self.why:
             return verdicts
         rated = {index: one for index, one in enumerate(verdicts) if isinstance(one, Verdict)}
-        questions = self.requests(captions, setup)
+        questions = self.build_requests(captions, setup)
         conversations = [
             Request(
                 (*questions[index].turns, Turn("assistant", _get_raw_rating(one)), Turn("user", setup.prompts["why"])),
@@ -87,11 +87,11 @@ class _Rating(SmoothedMetric):
                 verdicts[index] = replace(one, reason=reason)
         return verdicts
 
-    def smoothed(self, reply: Reply) -> Verdict | None:
+    def smooth(self, reply: Reply) -> Verdict | None:
         """Compute the expected number, or the probability of yes."""
         return smooth_yes(reply) if self.answer == "yes-no" else smooth_decimal(reply, self.renormalize)
 
-    def raw(self, reply: Reply) -> float:
+    def read_raw(self, reply: Reply) -> float:
         """Read the number, or 1 for yes and 0 for no."""
         return float(read_word(reply.text)) if self.answer == "yes-no" else float(find_number(reply.text)[0])
 

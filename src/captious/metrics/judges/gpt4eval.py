@@ -86,12 +86,12 @@ class Gpt4Eval(JudgedMetric):
         """Scores are from 1 to 10."""
         return (LOWEST / HIGHEST, HIGHEST / LOWEST if self.value == "ratio" else 1.0)
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompt and the system message."""
         system = read_prompt(PROMPTS / "gpt4eval_system.txt", ()).strip()
-        return {**super().prompts(), "system": system}
+        return {**super().read_prompts(), "system": system}
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per caption; with ``swap`` those of the other order follow."""
         system, prompt = Turn("system", setup.prompts["system"]), setup.prompts[self.name]
         requests = []
@@ -103,9 +103,9 @@ class Gpt4Eval(JudgedMetric):
                 requests.append(Request((system, Turn("user", text)), temperature=TEMPERATURE))
         return requests
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Collect the scores of each caption and its reference, and the judge's explanation."""
-        reviews = ask_and_parse(setup.judge, self.requests(captions, setup), parse_review, what=self.label)
+        reviews = ask_and_parse(setup.judge, self.build_requests(captions, setup), parse_review, what=self.label)
         number = len(captions)
         orders = [reviews[:number], [_swap_review(one) for one in reviews[number:]]] if self.swap else [reviews]
         return [self._build_verdict(list(same)) for same in zip(*orders, strict=True)]

@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
 from captious.metrics.judges._digits import SAMPLED, SmoothedMetric, digit_probabilities, split_expectation
-from captious.metrics.judges.judged import JudgeSetup, Verdict, join_prompts, format_list, quote, shorten
+from captious.metrics.judges.judged import JudgeSetup, Verdict, format_list, join_prompts, quote, shorten
 from captious.models.chat.messages import Reply, Request, Turn
 
 TEMPERATURE = 1.0
-# Counts captions whose number was written in several tokens, in the signature.
+# Name of the signature's count of captions whose number was written in several tokens.
 SPLIT = "split_numbers"
 _BETWEEN_DOLLARS = re.compile(r"\$\s*(\d{1,3})(?:\.0+)?(?:\s*/\s*100)?\s*(?:\$|\Z)")
 
@@ -71,11 +71,11 @@ class GVEval(SmoothedMetric):
         """G-VEval, and what the judge sees where that is not all."""
         return "G-VEval" if self.mode == "both" else f"G-VEval ({self.mode})"
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompt."""
         return {self.name: join_prompts(self.prompt, self.fields, f"gveval_{self.mode}", "gveval_steps")}
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per caption."""
         return [
             Request((self._build_turn(item, setup.prompts[self.name]),), temperature=TEMPERATURE, detail="low")
@@ -88,19 +88,22 @@ class GVEval(SmoothedMetric):
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 
-    def smoothed(self, reply: Reply) -> Verdict | None:
+    def smooth(self, reply: Reply) -> Verdict | None:
         """Compute the expected number; the evaluation before it is the reason."""
         number = find_rating(reply.text)
-        place = reply.find_token(number.start(1))
-        if place is None:
+        position = reply.find_token(number.start(1))
+        if position is None:
             return None
-        token, offset = place
+        token, offset = position
         counted: tuple[str, ...] = ()
         if token.text[offset:].startswith(number[1].encode()):
             steps = [(_limit_to_100(digit_probabilities(reply, number.start(1))), _hundredths)]
         elif len(number[1]) == 2:
             tens, ones = (digit_probabilities(reply, number.start(1) + index) for index in (0, 1))
-            steps, counted = [(_select_single_digits(tens), _tenths), (_select_single_digits(ones), _hundredths)], (SPLIT,)
+            steps, counted = (
+                [(_select_single_digits(tens), _tenths), (_select_single_digits(ones), _hundredths)],
+                (SPLIT,),
+            )
         else:
             steps, counted = [({number[1]: 1.0}, _hundredths)], (SPLIT,)
         if not all(probabilities for probabilities, _ in steps):
@@ -110,7 +113,7 @@ class GVEval(SmoothedMetric):
         reason, raw = _get_reason(reply, number), int(number[1])
         return Verdict(value, reason, {"raw": raw}, parts, counted=counted, summary=f"the judge wrote {raw}")
 
-    def raw(self, reply: Reply) -> float:
+    def read_raw(self, reply: Reply) -> float:
         """Read the number, divided by 100."""
         return int(find_rating(reply.text)[1]) / 100
 

@@ -27,9 +27,9 @@ from captious.options import get_runtime
 from captious.render import Column, Text, Why
 
 PROMPTS = Path(__file__).parent / "prompts"
-# So many captions with one and the same value make a judge suspicious.
+# Warn if at least this many captions all get the same value.
 SUSPICIOUS_TIES = 10
-# Characters of a reply that could not be read, where it is shown; the store has all.
+# Unparsed replies are shown up to this many characters; the store has them in full.
 LONGEST_REPLY = 2000
 
 
@@ -124,7 +124,7 @@ class CallPlan:
 class AsksJudge(Protocol):
     """A metric that can plan its requests to a chat model."""
 
-    def planned(self, captions: CaptionSet) -> CallPlan:
+    def plan_scoring(self, captions: CaptionSet) -> CallPlan:
         """Plan the calls for scoring a set, without sending any request."""
 
 
@@ -140,8 +140,8 @@ def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) 
 class JudgedMetric(MeanMetric):
     """A metric whose values come from a chat model. The corpus value is the mean over captions that have one.
 
-    A subclass writes `requests`, which the model is asked first, and `verdicts`, which asks them, perhaps more, and
-    reads the replies. One that asks more than its first questions adds them to `plan`.
+    A subclass implements `build_requests`, the first requests to the model, and `collect_verdicts`, which sends them,
+    perhaps more, and parses the replies. If it sends more than the first requests, it overrides `plan`.
     """
 
     model: str = ""
@@ -172,27 +172,26 @@ class JudgedMetric(MeanMetric):
         """Load the judge and the prompts; no request is sent."""
         if not self.model:
             raise InputError(f"{self.name}: name the model that judges, such as {self.name}(model=gpt-4o-mini)")
-        setup = JudgeSetup(load_judge(self.model), self.prompts())
+        setup = JudgeSetup(load_judge(self.model), self.read_prompts())
         return Shared(setup, f"{self.model}#{setup.prompt_digest}")
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompts by name."""
         return {self.name: read_prompt(self.prompt or PROMPTS / f"{self.name}.txt", self.fields)}
 
     @abstractmethod
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """Build the first requests about each item of a set, which has one candidate unless they are judged together.
-        """
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+        """Build the first requests about each item, which has one candidate unless they are judged together."""
 
     @abstractmethod
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Collect the judge's verdict on each item of such a set."""
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """Plan the calls for the verdicts on such a set."""
-        return plan_requests(setup.judge, self.requests(captions, setup), self.reply_tokens)
+        return plan_requests(setup.judge, self.build_requests(captions, setup), self.reply_tokens)
 
-    def planned(self, captions: CaptionSet) -> CallPlan:
+    def plan_scoring(self, captions: CaptionSet) -> CallPlan:
         """Plan the calls for scoring a set, without sending any request."""
         units, reasons = self._split_units(captions)
         asked = [index for index in range(len(units)) if index not in reasons]
@@ -202,19 +201,19 @@ class JudgedMetric(MeanMetric):
         """Score items. A row is the sum over candidates and their number; an item with an unscored candidate gets a
         reason.
         """
-        captions.keep(("state", self), state)  # with the store that has the replies, for explanations
+        captions.keep(("state", self), state)  # explanations need the store with the replies
         chat = state.value.chat
         before = replace(chat.usage) if chat else Usage()
         units, reasons = self._split_units(captions)
         statistics, owners = np.full((len(units), self.row_size), np.nan), self._get_owners(captions)
         counts = dict.fromkeys(("unreadable", *self.counted), 0)
         asked = [index for index in range(len(units)) if index not in reasons]
-        verdicts = self.verdicts(units.take(asked), state.value) if asked else []
+        verdicts = self.collect_verdicts(units.take(asked), state.value) if asked else []
         for index, verdict in zip(asked, verdicts, strict=True):
             if isinstance(verdict, Failure):
                 reasons[index] = verdict.reason
             else:
-                statistics[index] = self.statistics(verdict)
+                statistics[index] = self.get_statistics(verdict)
                 for name in verdict.counted:
                     counts[name] += 1
         rows = np.zeros((len(captions), self.row_size))
@@ -233,13 +232,13 @@ class JudgedMetric(MeanMetric):
             ]
         return Scored(rows, by_item, counts, warnings, notes)
 
-    def statistics(self, verdict: Verdict) -> Sequence[float]:
+    def get_statistics(self, verdict: Verdict) -> Sequence[float]:
         """Return the row of one verdict; the rows of an item's candidates add up."""
         return verdict.sums or (verdict.value * verdict.weight, verdict.weight)
 
-    def value_of(self, verdicts: Sequence[Verdict]) -> float:
+    def compute_value(self, verdicts: Sequence[Verdict]) -> float:
         """Compute the value of an item from the verdicts on its candidates."""
-        return float(self.aggregate(np.sum([self.statistics(one) for one in verdicts], axis=0)))
+        return float(self.aggregate(np.sum([self.get_statistics(one) for one in verdicts], axis=0)))
 
     def _split_units(self, captions: CaptionSet) -> tuple[CaptionSet, dict[int, str]]:
         """Split a set into units that are judged one at a time; also return why some cannot be judged."""
@@ -255,13 +254,15 @@ class JudgedMetric(MeanMetric):
     def break_down(self, item: CaptionSet, state: Shared[JudgeSetup]) -> Breakdown:
         """Break the value down by verdicts, or by their parts, with the judge's words; reads stored replies only."""
         units, _ = self._split_units(item)
-        return self.breakdown([one for one in self.verdicts(units, state.value) if isinstance(one, Verdict)])
+        return self.build_breakdown(
+            [one for one in self.collect_verdicts(units, state.value) if isinstance(one, Verdict)]
+        )
 
     def break_down_missing(self, item: CaptionSet, state: Shared[JudgeSetup]) -> Breakdown:
         """List replies that could not be parsed."""
         units, reasons = self._split_units(item)
         asked = [index for index in range(len(units)) if index not in reasons]
-        return _list_unread_replies(self.verdicts(units.take(asked), state.value)) if asked else Breakdown([])
+        return _list_unread_replies(self.collect_verdicts(units.take(asked), state.value)) if asked else Breakdown([])
 
     @property
     def explains_on_page(self) -> bool:
@@ -274,7 +275,7 @@ class JudgedMetric(MeanMetric):
         units, reasons = self._split_units(chosen)
         asked = [index for index in range(len(units)) if index not in reasons]
         try:
-            verdicts = self.verdicts(units.take(asked), state.value.as_replay()) if asked else []
+            verdicts = self.collect_verdicts(units.take(asked), state.value.as_replay()) if asked else []
         except InputError as error:
             get_runtime().log(f"{self.label}: the page shows no reasons ({error})")
             return []
@@ -288,14 +289,14 @@ class JudgedMetric(MeanMetric):
     def _explain_item(self, id: str, verdicts: Sequence[Verdict | Failure]) -> Why:
         readable = [one for one in verdicts if isinstance(one, Verdict)]
         reason = next((one.reason for one in verdicts if isinstance(one, Failure)), "" if verdicts else "no candidates")
-        breakdown = _list_unread_replies(verdicts) if reason else self.breakdown(readable)
-        value = math.nan if reason else self.value_of(readable)
-        if len(verdicts) == len(readable) == 1 and not readable[0].parts:  # a number and a reason, which need no table
+        breakdown = _list_unread_replies(verdicts) if reason else self.build_breakdown(readable)
+        value = math.nan if reason else self.compute_value(readable)
+        if len(verdicts) == len(readable) == 1 and not readable[0].parts:  # a number and a reason need no table
             return Why(breakdown.summary, [Text([readable[0].reason])] if readable[0].reason else [])
         explanation = Explanation(str(self), self.label, id, value, breakdown, reason)
         return Why(breakdown.summary, explanation.sections())
 
-    def breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+    def build_breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
         """Build the breakdown of one item's value from its verdicts."""
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else label_candidates(len(verdicts))
@@ -316,8 +317,7 @@ class JudgedMetric(MeanMetric):
         )
 
     def settings(self, state: Shared[JudgeSetup]) -> Mapping[str, str]:
-        """Return the model as the server names it, the prompt, the parse rule, and which options the server supported.
-        """
+        """Return the model as the server names it, the prompt, the parse rule, and the supported options."""
         judge = state.value.chat
         if judge is None:
             return {}
@@ -371,6 +371,7 @@ def quote(text: str) -> str:
     >>> print(quote('a "stop" sign'), quote("two\ncats"))
     "a \"stop\" sign" "two cats"
     """
+    # JSON escapes quotation marks and backslashes, and joining the words removes line breaks.
     return json.dumps(" ".join(text.split()), ensure_ascii=False)
 
 
@@ -392,7 +393,7 @@ def find_json_values(text: str, opening: str) -> Iterator[Any]:
     """
     decoder, after = json.JSONDecoder(strict=False), 0
     for match in re.finditer(re.escape(opening), text):
-        if match.start() < after:  # inside a value that was read
+        if match.start() < after:  # inside a value already parsed
             continue
         try:
             value, after = decoder.raw_decode(text, match.start())

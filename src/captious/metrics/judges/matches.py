@@ -10,26 +10,26 @@ from typing import Any, Literal
 import numpy as np
 
 from captious.captions import CaptionSet, ImageSource
-from captious.metrics.judges.judged import JudgeSetup, read_json_object, format_list, quote, shorten
+from captious.metrics.judges.judged import JudgeSetup, format_list, quote, read_json_object, shorten
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
 Outcome = Literal["first", "second", "tie"]
-# Whether a comparison is asked in both orders of its captions, or in one that is drawn.
+# A comparison shows the captions in both orders, or in a random one.
 Orders = Literal["both", "one"]
 SWAPPED: Mapping[Outcome, Outcome] = {"first": "second", "second": "first", "tie": "tie"}
-# How a judge may call the better caption.
+# Words of a judge for the better caption.
 WORDS: Mapping[str, Outcome] = {
     "first": "first", "second": "second", "tie": "tie", "1": "first", "2": "second", "neither": "tie", "both": "tie",
 }  # fmt: skip
 PROMPT = "arena"
-# Tokens of a reply, which is a verdict and one or two sentences.
+# Token limit of a reply: a verdict and one or two sentences.
 LONGEST = 512
-# What a prompt must have in braces.
+# Fields that a prompt must have in braces.
 FIELDS = ("evidence", "first", "second")
 
 
-# The JSON schema of a reply, for servers that hold to one.
+# JSON schema of a reply, for servers that enforce one.
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {"reason": {"type": "string"}, "better": {"type": "string", "enum": ["first", "second", "tie"]}},
@@ -137,7 +137,7 @@ def draw(
     generator = np.random.default_rng(seed)
     if comparisons is not None and comparisons < len(chosen):
         shuffled = [generator.permutation(len(ids)).tolist() for _ in pairs]
-        # Round by round one item of every pair, so that no pair is ahead by more than one.
+        # Take one item of every pair per round, so that the pairs' numbers of comparisons differ by at most one.
         rounds = [(shuffled[pair][turn], pair) for turn in range(len(ids)) for pair in range(len(pairs))]
         wanted = {*chosen}
         chosen = sorted([one for one in rounds if one in wanted][:comparisons])

@@ -15,10 +15,10 @@ from captious.metrics.judges._facts import (
     ask_each,
     format_count,
     limit_list_tokens,
+    map_unless_failed,
     number_lines,
     read_bullets,
     read_numbered,
-    map_unless_failed,
     require_complete,
 )
 from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, build_yes_no_request
@@ -81,7 +81,7 @@ class RlaifV(FactMetric):
         """Rejected facts count down from 0."""
         return (float("-inf"), 0.0) if self.value == "rejected" else (0.0, 1.0)
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build the requests that list the facts of each caption."""
         prompt = setup.prompts["rlaifv_facts"]
         return [
@@ -89,10 +89,10 @@ class RlaifV(FactMetric):
             for text in (item.candidate for item in captions)
         ]
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """List the facts of each caption, turn them into questions, and collect the answers."""
-        requests = self.requests(captions, setup)
-        listed = ask_each(setup.judge, requests, [read_facts] * len(requests), f"{self.label}: facts")
+        requests = self.build_requests(captions, setup)
+        listed = ask_each(setup.judge, requests, [read_fact_list] * len(requests), f"{self.label}: facts")
         facts = [one or Failure("no facts in the caption") for one in listed]
         parsers = [partial(read_questions, number=0 if isinstance(one, Failure) else len(one)) for one in facts]
         asked = map_unless_failed(facts, lambda one: self._build_questions_request(one, setup))
@@ -130,18 +130,22 @@ class RlaifV(FactMetric):
         summary = format_count([answer.yes for answer in answers], "fact", "accepted")
         return Verdict(sum(amounts), parts=parts, counted=counted, summary=summary)
 
-    def later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
+    def estimate_later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the call for the questions, and one for each answer."""
         check = build_yes_no_request(setup.prompts["rlaifv_check"].format(question=" " * 40), item.fields["image"])
         return [(self._build_questions_request([" " * 40] * facts, setup), 1, 12 * facts), (check, facts, 2)]
 
 
-def compute_fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]) -> list[float]:
+def compute_fact_values(
+    answers: Sequence[YesNoAnswer], value: Literal["ratio", "rejected", "probability"]
+) -> list[float]:
     """Compute the contribution of each fact to the value of its caption.
 
     >>> answers = [YesNoAnswer(True, 0.9), YesNoAnswer(False, 0.3)]
-    >>> compute_fact_values(answers, "ratio"), compute_fact_values(answers, "rejected"), sum(compute_fact_values(answers, "probability"))
-    ([0.5, 0.0], [0.0, -1.0], 0.6)
+    >>> compute_fact_values(answers, "ratio"), compute_fact_values(answers, "rejected")
+    ([0.5, 0.0], [0.0, -1.0])
+    >>> sum(compute_fact_values(answers, "probability"))
+    0.6
     """
     if value == "rejected":
         return [0.0 if answer.yes else -1.0 for answer in answers]
@@ -149,7 +153,7 @@ def compute_fact_values(answers: Sequence[YesNoAnswer], value: Literal["ratio", 
     return [amount / len(answers) for amount in amounts]
 
 
-def read_facts(reply: Reply) -> list[str]:
+def read_fact_list(reply: Reply) -> list[str]:
     """Read the facts of a reply."""
     return read_bullets(require_complete(reply))
 

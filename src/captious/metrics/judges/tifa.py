@@ -44,7 +44,7 @@ class Tifa(QuestionMetric):
         "Evaluation with Question Answering. ICCV 2023."
     )
 
-    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+    def list_options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """Shuffle the choices by the seed, the item and the question."""
         return AnswerOptions.of(shuffle_options(question.choices, self.seed, key, question.text))
 

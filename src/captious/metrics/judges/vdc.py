@@ -16,10 +16,10 @@ from captious.metrics.judges._yes_no import read_word
 from captious.metrics.judges.judged import (
     CallPlan,
     JudgeSetup,
-    read_json_object,
     parse_number,
     plan_requests,
     quote,
+    read_json_object,
     shorten,
 )
 from captious.models.chat.judge import ask_and_parse
@@ -28,9 +28,9 @@ from captious.models.chat.messages import Failure, Reply, Request, Turn
 # The highest score of an answer.
 MOST = 5.0
 ANSWER_TOKENS, VERDICT_TOKENS = 64, 48
-# A text in place of an answer, for the estimate before a run.
+# Placeholder of an answer in dry runs.
 USUAL_ANSWER = " " * 40
-# Tokens of a usual answer, and of a usual comparison.
+# Typical tokens of an answer, and of a comparison, for dry runs.
 PLANNED = (12, 14)
 
 
@@ -80,7 +80,7 @@ class Vdc(QuestionMetric):
         """A score goes up to 5."""
         return (0.0, 1.0 if self.value == "accuracy" else MOST)
 
-    def prompts(self) -> dict[str, str]:
+    def read_prompts(self) -> dict[str, str]:
         """Read the prompts by name."""
         return read_prompt_folder(self.prompt, self.files)
 
@@ -89,7 +89,7 @@ class Vdc(QuestionMetric):
         if not question.answer:
             raise InputError(f"{where}: has no answer, expected the right one")
 
-    def options(self, key: str, question: ItemQuestion) -> AnswerOptions:
+    def list_options(self, key: str, question: ItemQuestion) -> AnswerOptions:
         """Return no options: answers are in the model's own words."""
         return AnswerOptions((), ())
 
@@ -98,9 +98,9 @@ class Vdc(QuestionMetric):
         points = float(answer.accepted) if self.value == "accuracy" else answer.score
         return AnswerMark(points, "right" if answer.accepted else "wrong")
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build the first request of each question."""
-        items = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
+        items = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
         return [request for _, request in self._pair_requests(items, setup)]
 
     def _pair_requests(self, items: Sequence[AskedItem], setup: JudgeSetup) -> list[tuple[ItemQuestion, Request]]:
@@ -121,7 +121,7 @@ class Vdc(QuestionMetric):
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """Plan two calls per question; the second is exact if the reply to the first is stored."""
-        items = [one for one in self.asked_items(captions, setup) if isinstance(one, AskedItem)]
+        items = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
         first = self._pair_requests(items, setup)
         waiting = set(setup.judge.find_unanswered([request for _, request in first])[0].values())
         known, unknown = list[Request](), list[Request]()
@@ -139,9 +139,7 @@ class Vdc(QuestionMetric):
         plan += CallPlan(len(unknown), 0, tokens, PLANNED[1] * len(unknown))
         return plan + plan_requests(setup.judge, known, PLANNED[1])
 
-    def model_answers(
-        self, asked: Sequence[AskedItem], setup: JudgeSetup
-    ) -> list[list[ChosenAnswer | Failure] | Failure]:
+    def ask_model(self, asked: Sequence[AskedItem], setup: JudgeSetup) -> list[list[ChosenAnswer | Failure] | Failure]:
         """Ask the model every question, and compare its answers with the right ones."""
         pairs = self._pair_requests(asked, setup)
         requests = [request for _, request in pairs]

@@ -54,7 +54,7 @@ class VqaScore(JudgedMetric):
         """VQAScore, and whether it is normalized."""
         return "VQAScore (yes against no)" if self.normalize else "VQAScore"
 
-    def requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
+    def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
         """Build one request per caption."""
         prompt = setup.prompts[self.name]
         turns = [
@@ -63,9 +63,9 @@ class VqaScore(JudgedMetric):
         ]
         return [Request((turn,), max_tokens=1, top_logprobs=ALTERNATIVES) for turn in turns]
 
-    def verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
         """Collect the probability of yes for each caption."""
-        return ask_and_parse(setup.judge, self.requests(captions, setup), self.read, tries=1, what=self.label)
+        return ask_and_parse(setup.judge, self.build_requests(captions, setup), self.read, tries=1, what=self.label)
 
     def read(self, reply: Reply) -> Verdict:
         """Read the probability of yes in a reply.

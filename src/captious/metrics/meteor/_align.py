@@ -1,4 +1,4 @@
-"""Captions as numbers, and the matches between the words and phrases of many pairs of captions, in arrays."""
+"""Alignment of captions for METEOR: matches between words and phrases of many pairs, in arrays, and a beam search."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from captious._core.hashing import hash_text
 from captious._core.languages import ENGLISH
 from captious._core.types import Bools, Ints
 from captious.metrics.meteor._stem import load_snowball, stem
-from captious.metrics.meteor._tables import Tables, expand_ranges, hash_spans, find_synset_members
+from captious.metrics.meteor._tables import Tables, expand_ranges, find_synset_members, hash_spans
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
-# Pairs of words that are looked at together.
+# Number of pairs of words that are compared at a time.
 CELLS = 1 << 18
 _MARKS = 1 << 20
 
@@ -28,7 +28,7 @@ _hash = lru_cache(maxsize=1 << 18)(hash_text)
 
 
 class Relation:
-    """A value for each two numbers that are related, out of the numbers below a size."""
+    """A sparse map from pairs of numbers below a size to values."""
 
     def __init__(self, size: int, one: Ints, other: Ints, values: Ints) -> None:
         keys = one * size + other
@@ -43,22 +43,28 @@ class Relation:
         self.marks[self.hashes[one] ^ self.other_hashes[other]] = True
 
     def find(self, one: Ints, other: Ints) -> Ints:
-        """The index of the value of each two numbers, -1 where they are not related."""
+        """Return the index of the value of each pair of numbers, -1 if they are not related."""
         keys = one * self.size + other
         at = np.searchsorted(self.keys, keys)
         at[at == len(self.keys)] = 0
         return np.where(self.keys[at] == keys, at, -1) if len(self.keys) else at - 1
 
     def find_pairs(self, numbers: Ints, spans: Spans, others: Spans) -> tuple[Ints, Ints, Ints, Ints]:
-        """All related numbers of every span with the span of the same index.
+        """Find all related numbers between every span and the span of the same index in ``others``.
 
-        The index of the span, the indices of both numbers, and the index of their value.
+        Return the index of the span, the indices of both numbers, and the index of their value.
         """
         pair = np.repeat(np.arange(len(spans.sizes)), spans.sizes)
         one = expand_ranges(spans.first, spans.sizes)
         hashes, other_hashes = self.hashes[numbers[one]], self.other_hashes[numbers]
         first, sizes = others.first[pair], others.sizes[pair]
         ends = np.cumsum(sizes)
+        # Every word of a span meets all words of the other span, in flat arrays; rows of up to CELLS cells at a time:
+        #
+        #   one      w0        w1        w2     …     an entry per word of the spans
+        #   other    v0 v1 v2  v0 v1 v2  v3 v4  …     a cell per pair of words
+        #
+        # Few cells are related: `marks` drops most of the others before the binary search of `find`.
         parts, start = [(np.empty(0, np.int64),) * 3], 0
         while start < len(one):
             stop = max(start + 1, int(np.searchsorted(ends, ends[start] - sizes[start] + CELLS, "right")))
@@ -77,14 +83,14 @@ class Relation:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Parts of one array, by their start and size."""
+    """Slices of one array, by their start and size."""
 
     first: Ints
     sizes: Ints
 
     @classmethod
     def of(cls, sizes: Ints) -> Spans:
-        """Spans that follow each other."""
+        """Make spans that follow each other."""
         return cls(np.cumsum(sizes) - sizes, sizes)
 
     def __getitem__(self, chosen: Ints) -> Spans:
@@ -93,7 +99,7 @@ class Spans:
 
 @dataclass(frozen=True, eq=False)
 class SentenceBatch:
-    """Captions that may be paired with each other, one after the other."""
+    """Captions that may be paired with each other, concatenated."""
 
     words: Ints
     sentences: Spans
@@ -101,7 +107,7 @@ class SentenceBatch:
     function: Bools
     """Whether each word is a function word."""
     similar: Relation
-    """Which words match: bit m is set where module m matches two words."""
+    """Which words match: bit m of the value is set if module m matches the two words."""
     phrases: Ints
     """The phrases of all captions that have a paraphrase, or are one, within the batch."""
     phrase_starts: Ints
@@ -122,7 +128,9 @@ def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Seque
     function = np.array([word in tables.function_words for word in distinct], dtype=bool)
     similar = _relate_words(distinct, tables, modules)
     none = np.empty(0, np.int64)
-    starts, sizes, rows = _find_phrases(words, sentences, distinct, tables) if "paraphrase" in modules else (none, none, none)
+    starts, sizes, rows = (
+        _find_phrases(words, sentences, distinct, tables) if "paraphrase" in modules else (none, none, none)
+    )
     phrases, paraphrases, useful = _relate_phrases(rows, tables)
     starts, sizes, phrases = starts[useful], sizes[useful], phrases[useful]
     order = np.argsort(starts, kind="stable")
@@ -168,7 +176,7 @@ def _relate_words(words: list[str], tables: Tables, modules: Sequence[str]) -> R
 def _relate_phrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
     """Number the phrases that are rows of the table.
 
-    The number of each, which of the numbers are paraphrases, and whether each is a paraphrase of any or has one.
+    Return the number of each phrase, the relation of paraphrases, and whether each phrase is or has a paraphrase here.
     """
     present, phrases = np.unique(rows, return_inverse=True)
     first = tables.phrases.starts[present].astype(np.int64)
@@ -191,7 +199,7 @@ def _relate_phrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
 
 
 def _find_phrases(words: Ints, sentences: Spans, distinct: list[str], tables: Tables) -> tuple[Ints, Ints, Ints]:
-    """Start, length and table row of every phrase of the captions that the table knows."""
+    """Return start, length and table row of every phrase of the captions that is in the table."""
     left = np.repeat(sentences.first + sentences.sizes, sentences.sizes) - np.arange(len(words))
     hashes = np.array([_hash(word) for word in distinct], dtype=np.uint64)
     starts, lengths, rows = [], [], []
@@ -207,10 +215,9 @@ def _find_phrases(words: Ints, sentences: Spans, distinct: list[str], tables: Ta
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """All matches of pairs of captions, in the order in which the search tries them; `other` is of the candidate.
+    """All matches of pairs of captions, in the order in which the search tries them; `other` is the candidate's side.
 
-    Starts and ends are indices of words in the captions of the pairs, written one after the other: those of the
-    references and, apart, those of the candidates.
+    Starts and ends index the words of all pairs' references, concatenated, and separately those of all candidates.
     """
 
     references: Spans
@@ -231,17 +238,17 @@ class Matches:
 
     @cached_property
     def covered(self) -> Ints:
-        """Count the matches that contain each word of the references."""
+        """The number of matches that contain each word of the references."""
         return _count_depth(self.start, self.end, int(self.references.sizes.sum()))
 
     @cached_property
     def other_covered(self) -> Ints:
-        """Count the matches that contain each word of the candidates."""
+        """The number of matches that contain each word of the candidates."""
         return _count_depth(self.other, self.other_end, int(self.candidates.sizes.sum()))
 
     @cached_property
     def fixed(self) -> Bools:
-        """Whether all words of a match are in no other."""
+        """Whether no word of a match is in another match."""
         alone: Bools = np.ones(len(self.pair), dtype=bool)
         for depth, first, last in (
             (self.covered, self.start, self.end),
@@ -253,13 +260,13 @@ class Matches:
 
 
 def _count_depth(starts: Ints, ends: Ints, size: int) -> Ints:
-    """How many spans each index is in."""
+    """Count the spans that contain each index."""
     changes = np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)
     return np.cumsum(changes)[:size]
 
 
 def find_matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches:
-    """All matches of candidates with references, both given by the index of the caption; captions may recur."""
+    """Find all matches of candidates with references, both given by the index of the caption; captions may recur."""
     ours, theirs = batch.sentences[candidates], batch.sentences[references]
     pair, one, other, found = batch.similar.find_pairs(batch.words, theirs, ours)
     modules = batch.similar.values[found]
@@ -282,8 +289,10 @@ def find_matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Ma
     return Matches(rows, other_rows, *(column[order] for column in columns))
 
 
-def _find_phrasal_matches(batch: SentenceBatch, candidates: Ints, references: Ints, wanted: Bools) -> Iterator[tuple[Ints, ...]]:
-    """Matches of paraphrases: first those that the table lists under the reference's phrase, then the candidate's."""
+def _find_phrasal_matches(
+    batch: SentenceBatch, candidates: Ints, references: Ints, wanted: Bools
+) -> Iterator[tuple[Ints, ...]]:
+    """Yield paraphrase matches: first those listed under the reference's phrase, then under the candidate's."""
     ours, theirs = batch.occurrences[candidates], batch.occurrences[references]
     pair, one, other, found = batch.paraphrases.find_pairs(batch.phrases, theirs, ours)
     chosen = np.flatnonzero(wanted[pair])
@@ -302,7 +311,7 @@ def _find_phrasal_matches(batch: SentenceBatch, candidates: Ints, references: In
 
 
 def align(found: Matches, pairs: Ints) -> Ints:
-    """The matches of the best alignment of each pair, by their indices, from left to right over the reference."""
+    """Return the matches of the best alignment of each pair, by index, from left to right over the reference."""
     spans = found.spans[pairs]
     own = expand_ranges(spans.first, spans.sizes)
     fixed = found.fixed[own]
@@ -316,12 +325,13 @@ def align(found: Matches, pairs: Ints) -> Ints:
 
 
 def _list_choices(found: Matches, pairs: Ints) -> Iterator[tuple[int, dict[int, Fixed], dict[int, list[Option]]]]:
-    """What the search chooses from: the words of each pair's reference, its fixed matches, and the others."""
+    """Yield the input of the search for each pair: the length of the reference, its fixed matches, and the others."""
     spans = found.spans[pairs]
     own = expand_ranges(spans.first, spans.sizes)
     pair, size = found.pair[own], found.end[own] - found.start[own]
     start, other = found.start[own] - found.references.first[pair], found.other[own] - found.candidates.first[pair]
     other_size = found.other_end[own] - found.other[own]
+    # Integer halves, as in the original: an exact match is worth 2, a stem or a synonym 1 // 2 + 1 // 2 = 0.
     worth = np.where(found.module[own] == EXACT, 2, size // 2 + other_size // 2)
     columns = (own, start, start + size, other, other + other_size, worth, abs(start - other), found.fixed[own])
     rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -337,18 +347,39 @@ def _list_choices(found: Matches, pairs: Ints) -> Iterator[tuple[int, dict[int, 
         yield length, settled, choices
 
 
+# The search goes through the reference from left to right. At each word it takes one of the matches that begin there,
+# or skips the word; every path remembers which candidate words its choices have used.
+#
+#   reference   a   man  rides  a   brown  horse
+#               |       \     \     \        |
+#   candidate   a   tall  man  riding  a   horse       three chunks: a | man riding a | horse
+#
+#   step        a→0     man→2   rides→3  a→4     skip brown  horse→5
+#   used        000001  000001  000001   010001  010001      010001      bit i: candidate word i
+#   last end    1       3       4        5       -1          6
+#   chunks      0       1       1        1       2           2, and 1 at the end: a chunk is counted when it ends
+#
+# Here only "a" is a choice: it matches two words. "man", "rides" and "horse" are fixed matches: no other match contains
+# their words, so they need no bit in `used`.
+#
+# The cost of a path is one integer, so that a comparison of two costs compares three criteria in order of importance:
+# matched words (by what they are worth, see `_list_choices`), then chunks, then distances |start − other start|:
+#
+#   cost = − worth · 2^60 + chunks · 2^40 + distances
+#
+# Only the BEAM cheapest paths are kept at each reference word, as in the original.
 BEAM = 40
 _CHUNK = 1 << 40
-# What a matched word takes from the cost of a path: more than all its chunks, which cost more than all distances.
 WORD = 1 << 60
 _UNLIMITED = 1 << 100
 _cost = itemgetter(0)
 
-# The end in the reference, and start and end in the candidate, of a match that every alignment takes.
+# End in the reference, start and end in the candidate, of a match that every alignment takes, since it shares no word
+# with another match.
 Fixed: TypeAlias = tuple[int, int, int]
 
 # End in the reference, start and end in the candidate, the candidate's words as bits, what the match adds to the cost
-# of a path, its distance, and its number. (A plain tuple: tens are made for every pair of captions.)
+# of a path, its distance, and its number. A plain tuple for speed: dozens are made for every pair of captions.
 Option: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 # Cost, end of the last match in the candidate (-1 after a gap), next free reference word, candidate words in use, and
@@ -362,11 +393,11 @@ Choices: TypeAlias = Mapping[int, Sequence[Option]]
 
 
 def search(length: int, fixed: Mapping[int, Fixed], choices: Choices) -> Iterator[int]:
-    """The numbers of the options on the best path, given the words of the reference and its fixed matches.
+    """Yield the numbers of the options on the best path, given the length of the reference and its fixed matches.
 
     A path that cannot match as many words as a greedy choice is dropped at once. All paths that are left then cost
-    less, so the one that is dropped would never have pushed another out of the beam. Where the beam has lost all paths
-    that are as good as the greedy one, the search begins again and drops none.
+    less, so the dropped one would never have pushed another out of the beam. If the beam has lost all paths that are as
+    good as the greedy one, the search starts again and drops none.
     """
     paths = _search_paths(length, fixed, choices, _compute_limits(choices)) or _search_paths(length, fixed, choices, {})
     trail = min(paths, key=_cost)[4]
@@ -376,7 +407,7 @@ def search(length: int, fixed: Mapping[int, Fixed], choices: Choices) -> Iterato
 
 
 def _compute_limits(choices: Choices) -> dict[int, int]:
-    """The cost below which a path can still match as many words as the greedy choice, after each reference word."""
+    """Return, for each reference word, the cost below which a path can still match as many words as greedily."""
     greedy = used = free = 0
     lowest = []
     for at, options in choices.items():
@@ -385,6 +416,7 @@ def _compute_limits(choices: Choices) -> dict[int, int]:
             cost, end, bits = min([(one[4], one[0], one[3]) for one in options if not used & one[3]], default=(0, 0, 0))
             if cost:
                 greedy, used, free = greedy + cost, used | bits, end
+    # `rest` is the lowest cost that later words can add. Chunks and distances together stay below one WORD.
     limits, rest = {}, sum(lowest)
     for at, cost in zip(choices, lowest, strict=True):
         rest -= cost
@@ -393,9 +425,10 @@ def _compute_limits(choices: Choices) -> dict[int, int]:
 
 
 def _search_paths(length: int, fixed: Mapping[int, Fixed], choices: Choices, limits: Mapping[int, int]) -> list[Path]:
-    """The paths that reach the end of the reference."""
+    """Return the paths that reach the end of the reference."""
     paths: list[Path] = [(0, -1, 0, 0, None)]
-    # While all paths end alike, `last` stands for the end of their last match and their own is out of date.
+    # While all paths end alike, after a fixed match or a gap, `last` is their common end, and the one in each path is
+    # out of date: the list need not be rewritten for every fixed match.
     alike, last, after = True, -1, 0
     for current in range(length):
         if current < after:
@@ -433,8 +466,10 @@ def _keep_best(paths: list[Path]) -> list[Path]:
     return paths
 
 
-def _extend_paths(paths: list[Path], current: int, options: Sequence[Option], common: int | None, limit: int) -> list[Path]:
-    """All ways to go on at a reference word that cost less than the limit."""
+def _extend_paths(
+    paths: list[Path], current: int, options: Sequence[Option], common: int | None, limit: int
+) -> list[Path]:
+    """Return all extensions of the paths at a reference word that cost less than the limit."""
     following: list[Path] = []
     add = following.append
     for path in paths:
@@ -445,6 +480,8 @@ def _extend_paths(paths: list[Path], current: int, options: Sequence[Option], co
             if cost < limit:
                 add(path)
             continue
+        # As in the original, a match adds its distance to the paths after it, which take a later option or skip the
+        # word, and not to its own.
         for end, other, other_end, bits, worth, distance, number in options:
             if used & bits:
                 continue

@@ -31,7 +31,7 @@ _SHORT_END = re.compile(r"(?:[^aeiouy][aeiouy][^aeiouywxY]|^[aeiouy][^aeiouy])$"
 _FINAL_S = re.compile(r"[aeiouy].+s$")
 _DOUBLED = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
 
-# Ending, replacement, and what must stand before it (a set of letters), tried longest first; all ask for region R1.
+# Ending, replacement, and the letters one of which must precede it, tried longest first; all require region R1.
 _STEP2 = (
     ("ization", "ize", ""), ("ational", "ate", ""), ("fulness", "ful", ""), ("ousness", "ous", ""),
     ("iveness", "ive", ""), ("tional", "tion", ""), ("biliti", "ble", ""), ("lessli", "less", ""),
@@ -53,7 +53,7 @@ _ENDINGS3 = tuple(rule[0] for rule in _STEP3)
 
 
 def stem(word: str) -> str:
-    """The Porter2 stem of a lower-case word.
+    """Return the Porter2 stem of a lower-case word.
 
     >>> stem("riding"), stem("evening"), stem("skies"), stem("added")
     ('ride', 'even', 'sky', 'ad')
@@ -77,7 +77,7 @@ def stem(word: str) -> str:
 
 
 def _find_regions(word: str) -> tuple[int, int]:
-    """Where R1 and R2 begin: after the first non-vowel that follows a vowel, and after the next one."""
+    """Return where R1 and R2 begin: after the first non-vowel that follows a vowel, and after the next one."""
     if word.startswith(("gener", "arsen")):
         r1 = 5
     elif word.startswith("commun"):
@@ -90,7 +90,7 @@ def _find_regions(word: str) -> tuple[int, int]:
 
 
 def _strip_plural(word: str) -> str:
-    """Steps 0 and 1a: possessives and plurals."""
+    """Apply steps 0 and 1a: possessives and plurals."""
     for ending in ("'s'", "'s", "'"):
         if word.endswith(ending):
             word = word[: -len(ending)]
@@ -107,7 +107,7 @@ def _strip_plural(word: str) -> str:
 
 
 def _strip_past(word: str, r1: int) -> str:
-    """Step 1b: -eed, -ed, -ing and their adverbs."""
+    """Apply step 1b: -eed, -ed, -ing and their adverbs."""
     for ending in ("eedly", "ingly", "edly", "eed", "ing", "ed"):
         if word.endswith(ending):
             break
@@ -128,7 +128,7 @@ def _strip_past(word: str, r1: int) -> str:
 
 
 def _strip_derivations(word: str, r1: int, r2: int) -> str:
-    """Steps 2, 3 and 4: derivational endings, in region R1 and then R2."""
+    """Apply steps 2, 3 and 4: derivational endings, in region R1 and then R2."""
     if word.endswith(_ENDINGS2):
         ending, shorter, before = next(rule for rule in _STEP2 if word.endswith(rule[0]))
         root = word[: -len(ending)]
@@ -148,7 +148,7 @@ def _strip_derivations(word: str, r1: int, r2: int) -> str:
 
 
 def _strip_final_letter(word: str, r1: int, r2: int) -> str:
-    """Step 5: a final e or l."""
+    """Apply step 5: a final e or l."""
     if word.endswith("e"):
         at = len(word) - 1
         if at >= r2 or (at >= r1 and not _SHORT_END.search(word[:-1])):
@@ -158,12 +158,12 @@ def _strip_final_letter(word: str, r1: int, r2: int) -> str:
     return word
 
 
-# The package of the stemmers of other languages.
+# The package with the stemmers of other languages.
 STEMMERS = "snowballstemmer"
 
 
 @cache
 def load_snowball(language: str) -> Callable[[str], str]:
-    """The stemmer of another language, by the package snowballstemmer, with a memo of its words."""
+    """Load the stemmer of another language from the package snowballstemmer, with a cache of its words."""
     stemmer = require(STEMMERS, "meteor").stemmer(find_language(language).name.lower())
     return lru_cache(maxsize=1 << 18)(stemmer.stemWord)

@@ -7,14 +7,14 @@ from captious.metrics.meteor._tables import find_synsets
 
 
 class Synsets:
-    """The synsets of words and phrases, from METEOR's tables or a folder of WordNet; each is looked up once."""
+    """A lookup of the synsets of words and phrases in METEOR's tables or a folder of WordNet; cached."""
 
     def __init__(self, source: str | None = None) -> None:
         self._source, self.tables = source, resources.load(source)
         self._looked_up: dict[str, frozenset[int]] = {}
 
     def __call__(self, label: str) -> frozenset[int]:
-        """The synsets of a word or phrase."""
+        """Return the synsets of a word or phrase."""
         if label not in self._looked_up:
             self._looked_up[label] = frozenset(find_synsets(["_".join(label.lower().split())], self.tables)[0])
         return self._looked_up[label]

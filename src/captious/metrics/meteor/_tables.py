@@ -1,6 +1,6 @@
-"""METEOR's compiled tables of function words, synsets and paraphrases, mapped into memory.
+"""METEOR's compiled tables of function words, synsets and paraphrases, memory-mapped.
 
-Words and phrases are 64-bit numbers, so that the tables hold no strings.
+Words and phrases are 64-bit numbers, so that the tables contain no strings.
 
 A word is its 8-byte BLAKE2b digest; a phrase folds its words, `h <- ((h xor word) * MULTIPLIER) mod 2^64`, from h = 0.
 With the 2.6 million phrases of METEOR's table the chance that an absent phrase is taken for a present one is 1.4e-13.
@@ -30,7 +30,7 @@ LONGEST = 7  # no phrase of the table is longer
 
 
 def hash_spans(words: UInt64) -> list[UInt64]:
-    """The numbers of all spans of 1, 2, ... :data:`LONGEST` words: entry n - 1 has those of n words, by their start."""
+    """Hash all spans of 1, 2, ... :data:`LONGEST` words: entry n - 1 has those of n words, by their start."""
     multiplier = np.uint64(MULTIPLIER)
     spans = [words * multiplier]
     for length in range(2, min(LONGEST, len(words)) + 1):
@@ -39,7 +39,7 @@ def hash_spans(words: UInt64) -> list[UInt64]:
 
 
 def expand_ranges(first: Ints, sizes: Ints) -> Ints:
-    """The indices of several ranges, one after the other.
+    """Concatenate the indices of several ranges.
 
     >>> expand_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -55,12 +55,12 @@ _ALIGN = 64
 
 
 class DamagedTables(ValueError):
-    """A compiled file whose content is not what was written."""
+    """A compiled file with damaged content."""
 
 
 @dataclass(frozen=True, eq=False)
 class HashTable:
-    """Sorted hashes, found through the bucket of their leading bits, and a list of numbers for each."""
+    """Sorted hashes with a list of numbers for each, found through the bucket of their leading bits."""
 
     keys: UInt64
     starts: npt.NDArray[np.uint32]
@@ -72,7 +72,7 @@ class HashTable:
 
     @classmethod
     def of(cls, lists: Mapping[int, Sequence[int]]) -> HashTable:
-        """The table of a list of numbers for each hash."""
+        """Build the table from a list of numbers for each hash."""
         keys = sorted(lists)
         starts = np.cumsum([0, *(len(lists[key]) for key in keys)])
         values = np.array([number for key in keys for number in lists[key]], dtype=np.int32)
@@ -89,7 +89,7 @@ class HashTable:
         return cls(keys, starts.astype(np.uint32), values, index, np.packbits(marks, bitorder="little"))
 
     def find(self, hashes: UInt64) -> Ints:
-        """The row of each hash, -1 where it is absent."""
+        """Return the row of each hash, -1 if it is absent."""
         rows = np.full(len(hashes), -1, dtype=np.int64)
         bits = (len(self.index) - 1).bit_length() - 1
         lead = hashes >> np.uint64(59 - bits)
@@ -98,6 +98,7 @@ class HashTable:
         bucket = (lead[asked] >> np.uint64(5)).astype(np.int64)
         at, end = self.index[bucket].astype(np.int64), self.index[bucket + 1]
         wanted = hashes[asked]
+        # All hashes step through their buckets together, one key per round; about two keys are in a bucket.
         while len(asked):
             hit = self.keys[at] == wanted
             rows[asked[hit]] = at[hit]
@@ -106,14 +107,14 @@ class HashTable:
         return rows
 
     def row(self, row: int) -> list[int]:
-        """The numbers of a row."""
+        """Return the numbers of a row."""
         numbers: list[int] = self.values[self.starts[row] : self.starts[row + 1]].tolist()
         return numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Everything METEOR knows about a language: English, or of another one its function words and abbreviations."""
+    """METEOR's tables of a language; other languages than English have only function words and abbreviations."""
 
     function_words: frozenset[str]
     prefixes: Mapping[str, bool]
@@ -133,14 +134,14 @@ class Tables:
         return len(self.phrases.keys) > 0
 
     def hash(self, modules: Sequence[str]) -> str:
-        """Twelve digits that stand for the sources these modules use in a signature."""
+        """Return twelve hex digits that identify the sources of these modules in a signature."""
         unused = {"synonym": "synonym/", "paraphrase": "paraphrase-en.gz"}
         left_out = tuple(name for module, name in unused.items() if module not in modules)
         used = [f"{name}={value}" for name, value in sorted(self.sources.items()) if not name.startswith(left_out)]
         return digest(*(line.encode() for line in used))
 
     def write(self, path: Path) -> None:
-        """Write the compiled file, whole or not at all; two processes may do so at once."""
+        """Write the compiled file atomically; two processes may do so at once."""
         sections: dict[str, list[Any]] = {}
         blocks, offset = [], 0
         for name in HASHED:
@@ -163,6 +164,7 @@ class Tables:
                 "payload": {"bytes": len(payload), "crc32": zlib.crc32(payload)},
             }
         ).encode()
+        # magic | length of the header (8 bytes) | its CRC (4) | header (JSON) | zeros up to a multiple of 64 | arrays
         start = len(_MAGIC) + 12 + len(header)
         with write_atomically(path) as draft, draft.open("wb") as file:
             file.write(_MAGIC + len(header).to_bytes(8, "little") + zlib.crc32(header).to_bytes(4, "little"))
@@ -170,7 +172,7 @@ class Tables:
 
     @classmethod
     def open(cls, path: Path) -> Tables:
-        """Map a compiled file into memory.
+        """Memory-map a compiled file.
 
         Raises:
             DamagedTables: the content does not match its checksums, or another version wrote it.
@@ -210,7 +212,7 @@ _ENDINGS = tuple({ending for ending, _ in _RULES})
 
 
 def find_synsets(words: list[str], tables: Tables) -> list[set[int]]:
-    """The synsets of each word: its own, and those of the words that it may be a form of."""
+    """Return the synsets of each word: its own, and those of the words that it may be a form of."""
     members: list[set[int]] = [set() for _ in words]
     for number, synset in zip(*(column.tolist() for column in find_synset_members(words, tables)), strict=True):
         members[number].add(synset)
@@ -218,7 +220,7 @@ def find_synsets(words: list[str], tables: Tables) -> list[set[int]]:
 
 
 def find_synset_members(words: list[str], tables: Tables) -> tuple[Ints, Ints]:
-    """The same in two arrays: indices of words, and synsets; some may recur."""
+    """Return the same as two arrays: indices of words, and synsets; pairs may recur."""
     own = _find_rows(words, tables)
     irregular = tables.forms.find(hash_texts(words)).tolist()
     rows = [(number, row) for number, row in enumerate(own) if row >= 0]

@@ -57,7 +57,7 @@ _ELISIONS = [
     (re.compile(rf"([{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
     (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1' \2"),
 ]
-# Where words are cut at an apostrophe; in other languages it is a token of its own.
+# How words are split at an apostrophe; in other languages it is a token of its own.
 _CUTS = {ENGLISH: _APOSTROPHES, "fr": _ELISIONS}
 _ALONE = [(re.compile("'"), " ' ")]
 _LETTER = re.compile(f"[{_ALPHA}]")
@@ -67,7 +67,7 @@ _FORBIDDEN = re.compile("\\|\\|\\||[\u0000-\u001f\u007f-\u009f\u2028\u2029]")
 
 
 def clean(caption: str) -> tuple[str, bool]:
-    r"""The caption without line breaks, tabs, control characters and `|||`, and whether it held any.
+    r"""Replace line breaks, tabs, control characters and `|||` by spaces; return the caption and whether it had any.
 
     >>> clean("a dog\nruns")
     ('a dog runs', True)
@@ -79,7 +79,7 @@ def clean(caption: str) -> tuple[str, bool]:
 
 
 def normalize(caption: str, prefixes: Mapping[str, bool], language: str = ENGLISH) -> list[str]:
-    """Lower-case tokens of a cleaned caption.
+    """Split a cleaned caption into lower-case tokens.
 
     `prefixes` maps an abbreviation that keeps its dot to whether it does so only before a number.
     """
@@ -106,7 +106,7 @@ def normalize(caption: str, prefixes: Mapping[str, bool], language: str = ENGLIS
 
 
 def _split_final_dots(tokens: list[str], prefixes: Mapping[str, bool]) -> list[str]:
-    """Part the full stop from a word, unless it belongs to an abbreviation."""
+    """Split the full stop from a word, unless it belongs to an abbreviation."""
     parted = []
     for token, following in zip(tokens, [*tokens[1:], ""], strict=False):
         word = token[:-1]
@@ -138,7 +138,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Parameters:
-    """One tuning of METEOR 1.5."""
+    """One set of METEOR 1.5's tuned parameters."""
 
     alpha: float
     beta: float
@@ -148,8 +148,8 @@ class Parameters:
     """The weights of the modules, in the order of :data:`MODULES`."""
 
 
-# English tunings: to rank systems (the default, and what caption evaluation reports), to predict adequacy, to predict
-# edits, and the one that does not depend on the language.
+# Parameters for English: to rank systems (the default, which caption evaluation reports), to predict adequacy, to
+# predict edits, and those that do not depend on the language.
 TASKS = {
     "rank": Parameters(0.85, 0.20, 0.60, 0.75, (1.0, 0.6, 0.8, 0.6)),
     "adq": Parameters(0.75, 1.40, 0.45, 0.70, (1.0, 1.0, 0.6, 0.8)),
@@ -160,7 +160,7 @@ TASKS = {
 
 # The one language without a stemmer. Paraphrase tables of languages but English are not available.
 CZECH = "cs"
-# The tunings to rank systems in other languages, as far as the original has a normalizer for them.
+# Parameters to rank systems in the other languages for which the original has a normalizer.
 RANKING = {
     CZECH: Parameters(0.95, 0.20, 0.60, 0.80, (1.0, 0.0, 0.0, 0.4)),
     "fr": Parameters(0.90, 1.40, 0.60, 0.65, (1.0, 0.2, 0.0, 0.4)),
@@ -171,7 +171,7 @@ RANKING = {
 
 
 def list_modules(language: str) -> tuple[str, ...]:
-    """The modules that can be used in a language.
+    """Return the modules that can be used in a language.
 
     >>> list_modules("fr"), list_modules("cs")
     (('exact', 'stem'), ('exact',))
@@ -180,7 +180,7 @@ def list_modules(language: str) -> tuple[str, ...]:
 
 
 def get_parameters(task: str, language: str = ENGLISH) -> Parameters:
-    """The tuning of a task; in languages but English there is one to rank systems, and ``li``."""
+    """Return the parameters of a task; in languages but English there is one to rank systems, and ``li``."""
     if language != ENGLISH:
         return RANKING[language] if task == "rank" else TASKS["li"]
     if task not in TASKS:
@@ -189,7 +189,7 @@ def get_parameters(task: str, language: str = ENGLISH) -> Parameters:
 
 
 def score(counts: npt.ArrayLike, tuning: Parameters) -> Floats:
-    """The score of each row of (summed) counts; the last axis runs over :data:`COLUMNS`.
+    """Compute the score of each row of (summed) counts; the last axis runs over :data:`COLUMNS`.
 
     Two words, both matched exactly but apart: P = R = 1, frag = 2/2, so 1 - 0.6.
 
@@ -199,6 +199,7 @@ def score(counts: npt.ArrayLike, tuning: Parameters) -> Floats:
     """
     table = np.asarray(counts, dtype=np.float64)
     delta = tuning.delta
+    # 16 columns as module × (content, function) × (candidate, reference).
     matched = table[..., 4:20].reshape(*table.shape[:-1], len(MODULES), 2, 2)
     weighted = np.einsum("...mks,m,k->...s", matched, np.array(tuning.weights), np.array([delta, 1 - delta]))
     length = delta * (table[..., 0:2] - table[..., 2:4]) + (1 - delta) * table[..., 2:4]
@@ -211,7 +212,7 @@ def score(counts: npt.ArrayLike, tuning: Parameters) -> Floats:
 
 
 def score_pairs(rows: Floats, tuning: Parameters) -> Floats:
-    """:func:`score` of rows of whole counts, term by term in the original's order: it decides between references."""
+    """Compute :func:`score` of integer counts, term by term in the original's order: it decides between references."""
     (one, two, three, four), delta = tuning.weights, tuning.delta
     rest = 1 - delta
     sides = []
@@ -230,7 +231,7 @@ def score_pairs(rows: Floats, tuning: Parameters) -> Floats:
 
 
 def compute_values(precision: Floats, recall: Floats, fragmentation: Floats, tuning: Parameters) -> Floats:
-    """The scores from their three parts, 0 where one of the first two is 0."""
+    """Compute the scores from their three parts, 0 if precision or recall is 0."""
     matched = (precision > 0) & (recall > 0)
     with np.errstate(divide="ignore"):
         mean = 1 / ((1 - tuning.alpha) / precision + tuning.alpha / recall)
@@ -239,7 +240,7 @@ def compute_values(precision: Floats, recall: Floats, fragmentation: Floats, tun
     return np.where(matched, np.maximum(0.0, mean * (1 - tuning.gamma * powers)), 0.0)
 
 
-# Items whose captions are held in memory together.
+# Number of items whose captions are in memory at a time.
 BATCH = 8192
 
 _MARGIN = 1e-9  # far above the rounding error of a score, far below any difference that is printed
@@ -247,14 +248,14 @@ _MARGIN = 1e-9  # far above the rounding error of a score, far below any differe
 
 @dataclass(frozen=True)
 class Counts:
-    """What METEOR counts on a set of items."""
+    """METEOR's counts on a set of items."""
 
     table: Floats
     """One row per item, from the reference with the highest score (the first of equals); see :data:`COLUMNS`."""
     best: Ints
     """The number of that reference."""
     cleaned: int
-    """Captions, candidates and references, that held a line break, a tab, a control character or `|||`."""
+    """Number of captions, candidates and references, with a line break, a tab, a control character or `|||`."""
 
 
 def count(
@@ -295,7 +296,7 @@ def _count(
 
 @dataclass(frozen=True, eq=False)
 class ReferencePairs:
-    """Candidates with each of their references, and all matches of these."""
+    """Pairs of candidates with each of their references, and all matches of these."""
 
     batch: SentenceBatch
     sizes: Ints
@@ -307,16 +308,16 @@ class ReferencePairs:
 
     @classmethod
     def of(cls, batch: SentenceBatch, candidates: Ints, references: Sequence[Sequence[int]]) -> ReferencePairs:
-        """The pairs of captions of a batch."""
+        """Pair captions of a batch."""
         sizes = np.array([len(group) for group in references], np.int64)
         ours = np.repeat(candidates, sizes)
         theirs = np.array([number for group in references for number in group], np.int64)
         return cls(batch, sizes, ours, theirs, find_matches(batch, ours, theirs))
 
     def choose_best(self, tuning: Parameters) -> tuple[Floats, Ints]:
-        """The counts of each candidate with the reference of the highest score, and the number of that reference.
+        """Return the counts of each candidate with the best reference, and the number of that reference.
 
-        References are taken in the order of the highest score they could reach, so that most need no search.
+        References are tried in the order of the highest score they could reach, so that most need no search.
         """
         first = np.cumsum(self.sizes) - self.sizes
         bounds = self.compute_bounds(tuning)
@@ -337,7 +338,7 @@ class ReferencePairs:
         return rows, chosen - first
 
     def compute_bounds(self, tuning: Parameters) -> Floats:
-        """A score that no alignment of a pair exceeds: every word matched by its best module, in one chunk."""
+        """Return a score that no alignment of a pair exceeds: every word matched by its best module, in one chunk."""
         found, function, delta = self.found, self.batch.function, tuning.delta
         exact = found.module == EXACT
         reached, words, whole = [], np.zeros(len(self.references)), np.ones(len(self.references), dtype=bool)
@@ -393,7 +394,7 @@ class ReferencePairs:
 
 
 class WordMatch(NamedTuple):
-    """Words of a reference that match words of a candidate (`other`), by a module."""
+    """A match of reference words with candidate words (`other`), by a module."""
 
     start: int
     end: int
@@ -403,7 +404,7 @@ class WordMatch(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """A candidate with its best reference, and how their words match."""
+    """The alignment of a candidate with its best reference."""
 
     best: int
     """The number of the reference."""
@@ -419,7 +420,7 @@ class Aligned(NamedTuple):
 def align_best(
     candidate: str, references: Sequence[str], tables: Tables, tuning: Parameters, modules: Sequence[str] = MODULES
 ) -> Aligned:
-    """The alignment of one candidate with its best reference."""
+    """Align one candidate with its best reference."""
     numbers, batch, _ = _read([candidate], [references], tables, modules)
     pairs = ReferencePairs.of(batch, np.array([numbers[candidate]]), [[numbers[one] for one in references]])
     rows, chosen = pairs.choose_best(tuning)
@@ -438,7 +439,7 @@ def align_best(
 
 
 def weigh_match(match: WordMatch, function: tuple[list[bool], list[bool]], tuning: Parameters) -> tuple[float, float]:
-    """What a match adds to the weighted matches of the reference and of the candidate, given their function words."""
+    """Return what a match adds to the weighted matches of the reference and of the candidate."""
     theirs, ours = function
     sides: list[float] = []
     for words in (theirs[match.start : match.end], ours[match.other : match.other_end]):
@@ -451,7 +452,7 @@ def weigh_match(match: WordMatch, function: tuple[list[bool], list[bool]], tunin
 def _read(
     candidates: Sequence[str], references: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]
 ) -> tuple[dict[str, int], SentenceBatch, int]:
-    """The number of each distinct caption, the captions made ready, and how many of all had to be cleaned."""
+    """Number the distinct captions and tokenize them; count how many of all captions had to be cleaned."""
     numbers: dict[str, int] = {}
     for captions in (candidates, *references):
         for caption in captions:

@@ -24,8 +24,8 @@ from captious.metrics.meteor.engine import (
     align_best,
     clean,
     count,
-    list_modules,
     get_parameters,
+    list_modules,
     score,
     weigh_match,
 )
@@ -82,16 +82,16 @@ class Meteor(CandidateMetric):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The one language of its parameters and tables."""
+        """The language of the parameters and tables."""
         return (self.language,)
 
     @property
     def label(self) -> str:
-        """METEOR, and of another language than English what it does without."""
+        """METEOR; for other languages than English with a note on missing paraphrases."""
         return "METEOR" if self.language == ENGLISH else f"METEOR ({self.language}, without paraphrases)"
 
     def refuse_language(self, language: str) -> None:
-        """Say also how another language is written, where METEOR has its parameters."""
+        """Raise InputError for another language, and name the parameter if METEOR supports it."""
         try:
             super().refuse_language(language)
         except InputError as error:
@@ -101,7 +101,7 @@ class Meteor(CandidateMetric):
 
     @property
     def installed(self) -> bool:
-        """Whether METEOR's tables, or the files they are compiled from, are on this computer."""
+        """Whether METEOR's tables, or the files they are compiled from, are installed."""
         return resources.has_tables(self.resources)
 
     def __post_init__(self) -> None:
@@ -120,21 +120,23 @@ class Meteor(CandidateMetric):
         object.__setattr__(self, "modules", "+".join(module for module in MODULES if module in chosen))
 
     def score_candidates(self, captions: CaptionSet, state: Any) -> Scored:
-        """Rows: METEOR's counts of each candidate with its best reference."""
+        """Return rows with METEOR's counts of each candidate and its best reference."""
         candidates, references = self._join_tokens(captions)
-        counts = count(candidates, references, self._load_tables(), get_parameters(self.task, self.language), self._modules)
+        counts = count(
+            candidates, references, self._load_tables(), get_parameters(self.task, self.language), self._modules
+        )
         cleaned = sum(clean(text)[1] for side in (captions.candidates, captions.references) for text in side.values)
         what = "line breaks, tabs, control characters or '|||'"
         warnings = [f"METEOR: read as spaces in {cleaned} of the captions: {what}"] if cleaned else []
         return Scored(counts.table, warnings=warnings)
 
     def aggregate(self, rows: Floats) -> Floats:
-        """METEOR of each row; a row of NaN, an item without value, stays NaN."""
+        """Compute METEOR of each row; a row of NaN, an item without value, stays NaN."""
         values = score(rows, get_parameters(self.task, self.language))
         return np.where(np.isnan(rows).any(axis=-1), np.nan, values)
 
     def _join_tokens(self, captions: CaptionSet) -> tuple[list[str], list[list[str]]]:
-        """The tokens of each candidate, joined, and those of the references of its item."""
+        """Return the tokens of each candidate, joined, and those of the references of its item."""
         table = self.table(captions)
         texts = [" ".join(table.words(caption)) for caption in range(len(table.lengths))]
         bounds, own = table.first_caption, captions.candidates.counts
@@ -142,7 +144,7 @@ class Meteor(CandidateMetric):
         return [texts[one] for one in table.candidates], [references[one] for one in table.item[table.candidates]]
 
     def break_down(self, item: CaptionSet, state: Any) -> Breakdown:
-        """Each match with what it adds to F, and the penalty for the chunks."""
+        """List each match with what it adds to F, and the penalty for the chunks."""
         tuning, tables = get_parameters(self.task, self.language), self._load_tables()
         pairs = [
             align_best(candidate, references, tables, tuning, self._modules)
@@ -185,7 +187,7 @@ class Meteor(CandidateMetric):
         )
 
     def settings(self, state: Any) -> Mapping[str, str]:
-        """Version, language, normalizer, modules, tuning, and the tables by content."""
+        """Return version, language, normalizer, modules, parameters, and the tables by content."""
         tuning = get_parameters(self.task, self.language)
         weights = [
             str(weight) for module, weight in zip(MODULES, tuning.weights, strict=True) if module in self._modules
@@ -215,7 +217,7 @@ class Meteor(CandidateMetric):
 
 
 def _mark_chunks(label: str, pair: Aligned) -> list[MarkedText]:
-    """Both texts of an alignment, the words of its chunks numbered alike."""
+    """Mark both texts of an alignment; words of the same chunk get the same number."""
     chunks, others = [0] * len(pair.words), [0] * len(pair.reference)
     chunk, after = 0, (-1, -1)
     for start, end, other, other_end, _ in pair.matches:

@@ -1,6 +1,6 @@
-"""METEOR's data: where its files are looked for, and how they become compiled tables.
+"""METEOR's data: where its files are searched, and how they are compiled into tables.
 
-A source folder holds `meteor-1.5.jar`, or the same entries unpacked beside each other, and perhaps a paraphrase table:
+A source folder has `meteor-1.5.jar`, or its entries unpacked, and perhaps a paraphrase table:
 
 - `function/english.words`: one function word per line;
 - `nonbreaking/english.prefixes`: one abbreviation per line, `#NUMERIC_ONLY#` after those that are one before numbers;
@@ -41,7 +41,7 @@ _ENTRIES = (
     "synonym/english.synsets",
     "synonym/english.exceptions",
 )
-# Bytes of the packed paraphrase table that are read at a time.
+# Number of bytes of the compressed paraphrase table that are read at a time.
 BLOCK = 1 << 22
 NEW_LINE = ord("\n")
 # Whether a byte separates words.
@@ -51,14 +51,14 @@ _PARAPHRASES = ("data/paraphrase-en.gz", "paraphrase-en.gz")
 
 @dataclass(frozen=True)
 class MeteorFiles:
-    """Where METEOR's data files lie: a jar (or the folder it was unpacked to), and the paraphrase table."""
+    """Paths of METEOR's data files: a jar (or the folder it was unpacked to), and the paraphrase table."""
 
     entries: Path
     paraphrases: Path | None
 
     @classmethod
     def at(cls, path: Path) -> MeteorFiles | None:
-        """The source in a folder, or beside a named jar; None where there is none."""
+        """Find the files in a folder, or next to a named jar; return None if there are none."""
         folder = path.parent if path.is_file() else path
         paraphrases = next((folder / name for name in _PARAPHRASES if (folder / name).is_file()), None)
         jars = (
@@ -74,14 +74,14 @@ class MeteorFiles:
 
     @property
     def stamp(self) -> str:
-        """Changes whenever a source file is replaced."""
+        """A digest that changes whenever a source file is replaced."""
         files = [self.entries] if self.entries.is_file() else [self.entries / name for name in _ENTRIES]
         files += [self.paraphrases] if self.paraphrases else []
         facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
     def read_entry(self, name: str) -> bytes:
-        """One further entry."""
+        """Read one further entry."""
         try:
             if self.entries.is_dir():
                 return (self.entries / name).read_bytes()
@@ -91,7 +91,7 @@ class MeteorFiles:
             raise InputError(f"{self.entries}: not the data of METEOR 1.5 ({error})") from None
 
     def read(self) -> dict[str, bytes]:
-        """The entries, by name."""
+        """Read the entries, by name."""
         try:
             if self.entries.is_dir():
                 return {name: (self.entries / name).read_bytes() for name in _ENTRIES}
@@ -102,7 +102,7 @@ class MeteorFiles:
 
 
 def compile_tables(source: MeteorFiles) -> Tables:
-    """Read the sources (7 s for METEOR 1.5, most of it the paraphrase table)."""
+    """Compile the tables from their sources (7 s for METEOR 1.5, most of it the paraphrase table)."""
     entries = source.read()
     text = {name: data.decode("utf-8").splitlines() for name, data in entries.items()}
     function, prefixes, synsets, exceptions = (text[name] for name in _ENTRIES)
@@ -126,7 +126,7 @@ def _parse_prefixes(lines: list[str]) -> dict[str, bool]:
 
 
 def _parse_synsets(lines: list[str]) -> HashTable:
-    # Entries of several words have underscores, which METEOR's normalizer sets apart: only SPICE asks for them.
+    # Entries of several words have underscores, which METEOR's normalizer splits off: only SPICE looks them up.
     synsets = {hash_text(word): ids for word, ids in _pair_lines(lines)}
     return HashTable.of({key: sorted({int(number) for number in ids.split()}) for key, ids in synsets.items()})
 
@@ -160,7 +160,7 @@ def _read_paraphrases(path: Path | None) -> HashTable:
 
 
 def _read_phrase_pairs(path: Path) -> Iterator[UInt64]:
-    """The hashes of phrases and their paraphrases, in blocks with a row for each pair."""
+    """Yield the hashes of phrases and their paraphrases, in blocks with a row for each pair."""
     word_hash = lru_cache(maxsize=None)(hash_text)
     progress, megabytes = get_runtime().progress, int(path.stat().st_size / 1e6)
     rest = b""
@@ -174,7 +174,7 @@ def _read_phrase_pairs(path: Path) -> Iterator[UInt64]:
 
 
 def _unpack_blocks(file: IO[bytes]) -> Iterator[bytes]:
-    """The content of a gzip file in large blocks; Python's own reader copies it 8 kB at a time, which takes 2 s."""
+    """Decompress a gzip file in large blocks; Python's own reader copies 8 kB at a time, which takes 2 s."""
     stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     while packed := file.read(BLOCK):
         while packed:
@@ -187,7 +187,7 @@ def _unpack_blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _hash_block(content: bytes, word_hash: Callable[[bytes], int]) -> tuple[UInt64, bytes]:
-    """The hashes of the pairs in a part of the table, and what follows the last whole triple of lines."""
+    """Hash the pairs in a block of the table; return also the bytes after the last complete triple of lines."""
     import pyarrow as pa
 
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == NEW_LINE) + 1
@@ -199,7 +199,7 @@ def _hash_block(content: bytes, word_hash: Callable[[bytes], int]) -> tuple[UInt
 
 
 def _hash_phrases(phrases: pa.BinaryArray, word_hash: Callable[[bytes], int]) -> UInt64:
-    """The number of each phrase, as `_tables` describes it; each distinct word is hashed once."""
+    """Hash each phrase as `_tables` describes; each distinct word is hashed once."""
     values = np.zeros(len(phrases), np.uint64)
     if not len(phrases):
         return values
@@ -220,7 +220,7 @@ def _hash_phrases(phrases: pa.BinaryArray, word_hash: Callable[[bytes], int]) ->
 
 
 def _slice_texts(edges: npt.NDArray[np.int32], content: pa.Buffer) -> pa.BinaryArray:
-    """The texts between every two neighboring edges."""
+    """Return the texts between every two neighboring edges, without copying."""
     import pyarrow as pa
 
     return pa.BinaryArray.from_buffers(pa.binary(), max(len(edges) - 1, 0), [None, pa.py_buffer(edges), content])
@@ -231,7 +231,7 @@ def _pair_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 VARIABLE = "CAPTIOUS_METEOR"
-# The file that tells a folder of WordNet: the words of every synset.
+# The file by which a folder of WordNet is recognized: the words of every synset.
 WORDNET = "index.sense"
 _SUFFIX = ".tables"
 _WANTED = "expected meteor-1.5.jar and data/paraphrase-en.gz"
@@ -243,7 +243,7 @@ _REMEDY = (
 
 @lru_cache(maxsize=8)
 def load_words(named: str | None, language: str, own_words: bool) -> Tables:
-    """Function words and the abbreviations of another language than English, from METEOR's jar or its folder.
+    """Load function words and the abbreviations of another language than English, from METEOR's jar or its folder.
 
     The function words are English ones, as in the original, or those of the language.
     """
@@ -267,10 +267,10 @@ def load_words(named: str | None, language: str, own_words: bool) -> Tables:
 
 
 def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
-    """METEOR's tables, compiled first if need be; they must serve the modules.
+    """Load METEOR's tables, compile them first if necessary, and check that they serve the modules.
 
     Raises:
-        InputError: there are none, or they are damaged and cannot be rebuilt, or a module lacks its table.
+        InputError: there are none, or they are damaged and cannot be rebuilt, or a module has no table.
     """
     tables = _find(named)
     if "paraphrase" in modules and not tables.has_paraphrases:
@@ -282,12 +282,12 @@ def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
 
 
 def has_tables(named: str | None = None) -> bool:
-    """Whether there are tables or sources to compile them from; what a user names is taken to exist."""
+    """Return True if there are tables or sources to compile them from; a path named by the user is assumed to exist."""
     return bool(named or os.environ.get(VARIABLE) or get_added_file().exists() or _find_package())
 
 
 def add(path: str | Path) -> Path:
-    """Compile the tables found at a path and register them for this user; the sources are not needed afterwards."""
+    """Compile the tables at a path and register them for this user; the sources are not needed afterwards."""
     tables = compile_tables(_find_source(expand_home(path)))
     target = get_added_file()
     tables.write(target)
@@ -295,17 +295,17 @@ def add(path: str | Path) -> Path:
 
 
 def get_added_file() -> Path:
-    """The compiled tables that :func:`add` registers."""
+    """Return the path of the compiled tables that :func:`add` registers."""
     return get_data_folder() / f"meteor-en{_SUFFIX}"
 
 
 def get_cache_folder() -> Path:
-    """Where tables are kept that can be compiled again."""
+    """Return the folder of tables that can be compiled again."""
     return get_data_folder() / "meteor"
 
 
 def list_compiled_files() -> list[Path]:
-    """The tables that were compiled here, from whatever sources."""
+    """List the tables that were compiled on this computer, from any sources."""
     return sorted(get_cache_folder().glob(f"*{_SUFFIX}"))
 
 
@@ -324,14 +324,14 @@ def _find(named: str | None) -> Tables:
 
 
 def _find_package() -> MeteorFiles | None:
-    """The sources in an installed pycocoevalcap, also where a copy of it without them stands first on the path."""
+    """Find the sources in an installed pycocoevalcap; a copy without them earlier on the path is skipped."""
     folders = (Path(entry or ".") / "pycocoevalcap" / "meteor" for entry in sys.path)
     return next((files for folder in folders if folder.is_dir() and (files := MeteorFiles.at(folder))), None)
 
 
 @lru_cache(maxsize=1)
 def _read_wordnet(folder: Path, changed: int) -> Tables:
-    """Synsets and irregular forms alone, from the files of WordNet 3.0: those that METEOR's own were made of."""
+    """Read only synsets and irregular forms, from the WordNet 3.0 files that METEOR's own were made from."""
     names = (WORDNET, *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")))
     try:
         contents = {name: (folder / name).read_bytes() for name in names}
@@ -366,7 +366,7 @@ def _find_source(path: Path) -> MeteorFiles:
 
 
 def _open_compiled(path: Path) -> Tables:
-    """Compiled tables whose sources are not known."""
+    """Open compiled tables whose sources are unknown."""
     try:
         return _open(path)
     except FileNotFoundError:

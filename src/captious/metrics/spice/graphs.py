@@ -24,9 +24,9 @@ from captious.syntax.scenegraph import Fact, facts
 
 Subset = Literal["all", "object", "attribute", "relation", "color", "cardinality", "size"]
 Matching = Literal["any", "one-to-one", "soft"]
-# The synsets of a word or phrase.
+# A function from a word or phrase to its synsets.
 LookUp = Callable[[str], frozenset[int]]
-# Elements of the tuples of a subset.
+# Length of the tuples of a subset.
 LENGTHS = {"object": 1, "attribute": 2, "relation": 3, "color": 2, "cardinality": 2, "size": 2}
 _COLORS = """
 black brown blue red yellow pink gray grey green dark light white cream orange purple maroon beige violet
@@ -40,28 +40,26 @@ petite pint-size plump pocket-size portly pudgy puny rotund scanty scraggy scraw
 skinny slender slim small squat stocky stout strapping sturdy tall teensy teeny teeny-tiny teeny-weeny thick thickset
 thin tiny titanic towering trifling trim tubby undersized underweight unlimited vast wee whopping wide
 """
-# The attributes of a subset.
+# The attributes that belong to a subset.
 LABELS = {
     "color": frozenset(_COLORS.split()),
     "cardinality": frozenset(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]),
     "size": frozenset(_SIZES.split()),
 }
-# The bytes that the tuples of a caption have in the cache.
-#
-# The tuples of a very long caption are computed each time.
+# Bytes per caption in the cache. The tuples of a very long caption do not fit and are computed each time.
 ROW_BYTES = 1024
 
 
-# So many captions or more are parsed in processes, each of which takes a second to start.
+# From this number of captions on, they are parsed in worker processes, each of which takes a second to start.
 MANY = 8000
-# Processes that parse at most, for each has a parser of its own.
+# Largest number of worker processes; each loads its own parser.
 MOST_PROCESSES = 16
-# Captions that such a process parses at a time.
+# Number of captions per task of a worker.
 TASK = 500
 
 
 def parse_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> dict[str, tuple[Fact, ...]]:
-    """The tuples of each distinct text, from the cache or by the parser."""
+    """Return the tuples of each distinct text, from the cache or by the parser."""
     version = parsing.get_version(parser)
     jobs = min(get_runtime().workers or count_cores(), MOST_PROCESSES)
 
@@ -84,8 +82,8 @@ def parse_facts(texts: Sequence[str], parser: str, legacy_fragments: bool) -> di
 
 
 def _make_worker(parser: str, legacy_fragments: bool, torch: bool) -> Callable[[list[str]], list[tuple[Fact, ...]]]:
-    """The function of a process that parses captions."""
-    if not torch:  # spaCy would import it where it is installed, which takes longer than all the rest
+    """Return the function that parses captions in a worker process."""
+    if not torch:  # spaCy imports torch if it is installed, which takes longer than everything else
         sys.modules["torch"] = None  # type: ignore[assignment]
     parsing.load(parser)
     return lambda texts: [facts(sentences, legacy_fragments) for sentences in parsing.parse(texts, parser)]
@@ -94,7 +92,7 @@ def _make_worker(parser: str, legacy_fragments: bool, torch: bool) -> Callable[[
 def get_facts(
     texts: Sequence[str], name: str, mark: str, read: Callable[[list[str]], Sequence[Sequence[Fact]]]
 ) -> dict[str, tuple[Fact, ...]]:
-    """The tuples of each distinct text, from the cache of the parser with this mark; ``read`` gives missing ones."""
+    """Return the tuples of each distinct text, from the cache of this parser; ``read`` computes missing ones."""
     distinct = list(dict.fromkeys(texts))
     store = open_store(FeatureSpace(name, mark, "graphs", (ROW_BYTES,), "uint8"))
     keys = as_keys(map(hash_text, distinct))
@@ -120,34 +118,34 @@ def get_facts(
     return result
 
 
-# The version of the rules: tuples that an older version cached are not read.
+# Version of the rules: tuples cached by an older version are ignored.
 FORMAT = "1"
 
 
 @dataclass(eq=False)
 class Concept:
-    """A thing, an attribute or a relation: the words for it, and the synsets of these words."""
+    """An object, an attribute or a relation: the words for it, and the synsets of these words."""
 
     words: frozenset[str]
     synsets: frozenset[int]
 
     def is_same(self, other: Concept) -> bool:
-        """Whether words and synsets are the same."""
+        """Return True if words and synsets are the same."""
         return self.words == other.words and self.synsets == other.synsets
 
     def is_similar(self, other: Concept) -> bool:
-        """Whether they share a word or a synset."""
+        """Return True if they share a word or a synset."""
         return not self.words.isdisjoint(other.words) or not self.synsets.isdisjoint(other.synsets)
 
     def likeness(self, other: Concept) -> float:
-        """1 where they share a word, else the Jaccard index of their synsets."""
+        """Return 1 if they share a word, else the Jaccard index of their synsets."""
         if not self.words.isdisjoint(other.words):
             return 1.0
         common = len(self.synsets & other.synsets)
         return common / len(self.synsets | other.synsets) if common else 0.0
 
     def unite(self, other: Concept) -> None:
-        """Take in the words and synsets of another."""
+        """Add the words and synsets of another concept."""
         self.words |= other.words
         self.synsets |= other.synsets
 
@@ -162,7 +160,7 @@ Tuple = tuple[Concept, ...]
 
 @dataclass
 class SceneGraph:
-    """Objects, their attributes and their relations, those that mean the same merged."""
+    """A graph of objects, their attributes and their relations; nodes that mean the same are merged."""
 
     merge: bool = True
     """Whether concepts with a common synset are one; without synsets only those of the same word are."""
@@ -174,7 +172,7 @@ class SceneGraph:
     def of(
         cls, captions: Iterable[Sequence[Fact]], look_up: Callable[[str], frozenset[int]], merge: bool
     ) -> SceneGraph:
-        """The graph of all tuples of one or several captions, in their order."""
+        """Build the graph of all tuples of one or several captions, in their order."""
         graph = cls(merge)
 
         def make_concept(word: str) -> Concept:
@@ -191,7 +189,8 @@ class SceneGraph:
         return graph
 
     def _add_node(self, new: Concept) -> int:
-        best, likeness = -1, 0.0
+        """Return the index of the node for a concept: an equal one, the most similar one, or a new one."""
+        best, likeness = -1, 0.0  # a shared word, 1, cannot be exceeded: the first such node wins
         for number, node in enumerate(self.nodes):
             if node.is_same(new):
                 return number
@@ -213,7 +212,7 @@ class SceneGraph:
         concepts.append(new)
 
     def tuples(self, subset: Subset = "all") -> list[Tuple]:
-        """One tuple per object, per attribute of an object, and per relation; those of a subset alone."""
+        """Return one tuple per object, per attribute of an object, and per relation; or only those of a subset."""
         nodes: list[Tuple] = [(node,) for node in self.nodes]
         attributes: list[Tuple] = [
             (self.nodes[node], one) for node, concepts in self.attributes.items() for one in concepts
@@ -230,8 +229,10 @@ class SceneGraph:
         return chosen if labels is None else [one for one in chosen if one[1].label in labels]
 
 
-def match_tuples(candidate: Collection[Tuple], reference: Collection[Tuple], merge: bool, matching: Matching) -> list[bool]:
-    """Which tuples of the candidate have an equal among those of the reference."""
+def match_tuples(
+    candidate: Collection[Tuple], reference: Collection[Tuple], merge: bool, matching: Matching
+) -> list[bool]:
+    """Return True for each tuple of the candidate that has an equal tuple in the reference."""
     alike = [
         [number for number, other in enumerate(reference) if len(one) == len(other) and _are_equal(one, other, merge)]
         for one in candidate
@@ -255,9 +256,9 @@ def _are_equal(one: Tuple, other: Tuple, merge: bool) -> bool:
 
 
 def score_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Floats:
-    """F, precision, recall, and the numbers of matched, wrong and missed tuples.
+    """Compute F, precision, recall, and the numbers of matched, wrong and missed tuples.
 
-    F, precision and recall are NaN where the references have no tuple of the subset.
+    F, precision and recall are NaN if the references have no tuple of the subset.
     """
     ours, theirs = candidate.tuples(subset), reference.tuples(subset)
     hits = sum(match_tuples(ours, theirs, candidate.merge, matching))
@@ -271,7 +272,7 @@ def score_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, m
 
 
 def compare_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Graph:
-    """The candidate's tuples, each matched or not, and the tuples of the reference that none of them matches."""
+    """Return the candidate's tuples, each matched or not, and the unmatched tuples of the reference."""
     ours, theirs = candidate.tuples(subset), reference.tuples(subset)
     marks = match_tuples(ours, theirs, candidate.merge, matching)
     others = match_tuples(theirs, ours, candidate.merge, matching)
@@ -282,12 +283,12 @@ def compare_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset,
 
 
 def get_labels(one: Tuple) -> Fact:
-    """A tuple in words."""
+    """Return the label of each concept of a tuple."""
     return tuple(concept.label for concept in one)
 
 
 def list_phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:
-    """Tuples as phrases, each once: *dog*, *brown dog*, *dog run in park*.
+    """Convert tuples to distinct phrases: *dog*, *brown dog*, *dog run in park*.
 
     >>> list_phrases([("dog", "brown"), ("dog", "run in", "park")])
     ['dog', 'brown dog', 'park', 'dog run in park']
@@ -302,12 +303,12 @@ def list_phrases(facts: Iterable[Fact], subset: Subset = "all") -> list[str]:
 
 
 def compute_soft_score(candidate: Floats, reference: Floats, subset: Subset) -> float:
-    """The mean, over the phrases of a caption, of the cosine with the nearest phrase of the references."""
+    """Compute the mean, over the phrases of a caption, of the cosine with the nearest phrase of the references."""
     if not len(reference):
         return 0.0 if subset == "all" else float("nan")
     return float((candidate @ reference.T).max(axis=1).mean()) if len(candidate) else 0.0
 
 
 def no_synsets(label: str) -> frozenset[int]:
-    """None: only equal words are equal."""
+    """Return no synsets: only equal words match."""
     return frozenset()

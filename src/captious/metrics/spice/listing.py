@@ -1,4 +1,4 @@
-"""The scene graphs of all captions of a set: printed, drawn on a page, and as records for other programs."""
+"""Scene graphs of all captions of a set: as a table, as drawings on a page, and as records."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from captious.render.tables import write_jsonl
 from captious.syntax import parsing
 
 TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: ""}
-# Captions in the printed table, and on the page; the records hold all.
+# Number of captions in the printed table, and on the page; the records have all.
 PRINTED, DRAWN = 8, 50
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SceneGraphs(Result):
-    """A scene graph for each caption; with references, the one graph of an item's references, and what matches."""
+    """A scene graph for each caption; with references, also one graph per item of all its references."""
 
     captions: CaptionSet
     graphs: Sequence[SceneGraph]
     references: Sequence[SceneGraph] | None
-    """The graph of each item's references, where there are any."""
+    """The graph of each item's references; None without references."""
     parser: str
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class SceneGraphs(Result):
     def records(self) -> list[dict[str, Any]]:
         """A record for each caption with its id, text and tuples.
 
-        With references it says which tuples match, and lists those of the references.
+        With references it also has the matches, and the tuples of the references.
         """
         records: list[dict[str, Any]] = []
         rows = zip(self.captions.candidates.owners.tolist(), self.captions.candidates.values, self.graphs, strict=True)
@@ -58,7 +58,7 @@ class SceneGraphs(Result):
         return records
 
     def document(self) -> Document:
-        """The first captions: a row per object in a table, and a drawing on the page."""
+        """Return a document of the first captions: a row per object in a table, and a drawing on the page."""
         rows: list[Sequence[Value]] = []
         breaks, drawings = [], []
         owners = self.captions.candidates.owners[:DRAWN].tolist()
@@ -97,9 +97,9 @@ class SceneGraphs(Result):
 def build_scene_graphs(
     captions: CaptionSet, parser: str = parsing.DEFAULT, progress: Callable[[str], None] = lambda step: None
 ) -> SceneGraphs:
-    """The scene graph of every caption, by SPICE's rules on the parses of a spaCy model.
+    """Build the scene graph of every caption, by SPICE's rules on the parses of a spaCy model.
 
-    Where the captions have references, words with a common synset are one, as in SPICE; without, only equal words are.
+    If the captions have references, words with a common synset are merged, as in SPICE; otherwise only equal words are.
     """
     if not captions.candidates.values:
         raise InputError(f"{captions.name}: contains no captions")
@@ -113,7 +113,7 @@ def build_scene_graphs(
 
 
 def _list_rows(key: str, caption: str, graph: Graph) -> list[Sequence[Value]]:
-    """A row for each object, with its attributes and the relations it is the subject of."""
+    """Return a row for each object, with its attributes and the relations of which it is the subject."""
     attributes: dict[str, list[Span]] = {}
     relations: dict[str, list[Span]] = {}
     objects: dict[str, Span] = {}
@@ -126,7 +126,12 @@ def _list_rows(key: str, caption: str, graph: Graph) -> list[Sequence[Value]]:
     if not objects:
         return [(key, caption, "", "", "")]
     return [
-        ("" if row else key, "" if row else caption, Phrase((span,)), *(_join_spans(one.get(name, ())) for one in further))
+        (
+            "" if row else key,
+            "" if row else caption,
+            Phrase((span,)),
+            *(_join_spans(one.get(name, ())) for one in further),
+        )
         for row, (name, span) in enumerate(objects.items())
         for further in [(attributes, relations)]
     ]

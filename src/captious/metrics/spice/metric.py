@@ -1,4 +1,4 @@
-"""SPICE: how many of the things that a caption says are said by the references too, and the other way around."""
+"""SPICE: the F-score of the statements that a caption shares with its references."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from captious.metrics.spice.graphs import (
     Matching,
     SceneGraph,
     Subset,
-    parse_facts,
     compare_graphs,
-    no_synsets,
-    list_phrases,
-    score_graphs,
     compute_soft_score,
+    list_phrases,
+    no_synsets,
+    parse_facts,
+    score_graphs,
 )
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.sentences import load_sentences, sentence_vectors
@@ -32,14 +32,14 @@ from captious.options import get_runtime
 from captious.render import Column, Graph, Why
 from captious.syntax import parsing
 
-# What a tuple says, by its length.
+# The kind of a tuple, by its length.
 KINDS = {1: "object", 2: "attribute", 3: "relation"}
 SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 @dataclass(frozen=True)
 class SpiceResources:
-    """What SPICE needs besides captions: the parser, and synsets or a sentence encoder."""
+    """The models and tables of SPICE: the parser, and synsets or a sentence encoder."""
 
     parser: str
     look_up: LookUp = no_synsets
@@ -91,7 +91,7 @@ class Spice(MeanMetric):
 
     @property
     def label(self) -> str:
-        """SPICE (spaCy), to tell it from the original, with the subset."""
+        """SPICE (spaCy), to distinguish it from the original, with the subset."""
         name = "Soft-SPICE" if self.matching == "soft" else "SPICE (spaCy)"
         return name if self.subset == "all" else f"{name} {self.subset}"
 
@@ -101,7 +101,7 @@ class Spice(MeanMetric):
         return (-1.0, 1.0) if self.matching == "soft" else (0.0, 1.0)
 
     def prepare(self, captions: CaptionSet) -> Shared[SpiceResources]:
-        """The parser, which must be installed, and the synsets or the sentence encoder."""
+        """Load the parser, which must be installed, and the synsets or the sentence encoder."""
         version = parsing.get_version(self.parser)
         if self.matching == "soft":
             encoder = load_sentences(self.weights)
@@ -112,21 +112,21 @@ class Spice(MeanMetric):
         return Shared(SpiceResources(version, look_up, f"wordnet-3.0#{look_up.mark}"), f"{version} and {look_up.mark}")
 
     def settings(self, state: Shared[SpiceResources]) -> Mapping[str, str]:
-        """The parser with its version, and the synsets or the sentence encoder by content."""
+        """Return the parser with its version, and the synsets or the sentence encoder by content."""
         encoder = state.value.encoder
         if encoder is not None:
             return {"parser": state.value.parser, "model": f"{encoder.name}#{encoder.fingerprint}"}
         return {"parser": state.value.parser, "synsets": state.value.synsets}
 
     def score_items(self, captions: CaptionSet, state: Shared[SpiceResources]) -> Scored:
-        """Rows: sums over the candidates of F, 1, precision and recall; of the value and 1 where matching is soft."""
+        """Return rows with sums over the candidates of F, 1, precision and recall; soft: of the value and 1."""
         if self.matching == "soft":
             return Scored(candidate_means(captions, self._score_soft(captions)))
         values = self.candidate_scores(captions, state)
         return Scored(candidate_means(captions, values[:, 0], values[:, 1], values[:, 2]))
 
     def candidate_scores(self, captions: CaptionSet, state: Shared[SpiceResources]) -> Floats:
-        """F, precision, recall, and the numbers of matched, wrong and missed tuples of each candidate."""
+        """Compute F, precision, recall, and the numbers of matched, wrong and missed tuples of each candidate."""
         graphs, references = self.graphs(captions, state)
         values = np.zeros((len(graphs), 6))
         for number, (graph, owner) in enumerate(zip(graphs, captions.candidates.owners.tolist(), strict=True)):
@@ -135,23 +135,23 @@ class Spice(MeanMetric):
 
     @property
     def explains_on_page(self) -> bool:
-        """The scene graphs, where tuples match or do not."""
+        """Whether the page draws scene graphs; soft matching has none."""
         return self.matching != "soft"
 
     def page_explanations(
         self, captions: CaptionSet, indices: Sequence[int], state: Shared[SpiceResources]
     ) -> list[Why]:
-        """The graphs of each item."""
+        """Return the graphs of each item."""
         return [_summarize_graphs(self._compare_graphs(captions, index, state)) for index in indices]
 
     def _compare_graphs(self, captions: CaptionSet, index: int, state: Shared[SpiceResources]) -> list[Graph]:
-        """The graph of each candidate of an item: tuples that match or do not, and those that it misses."""
+        """Return the graph of each candidate of an item: matched, wrong and missed tuples."""
         graphs, references = self.graphs(captions, state)
         start, stop = captions.candidates.offsets[index : index + 2].tolist()
         return [compare_graphs(graph, references[index], self.subset, self.matching) for graph in graphs[start:stop]]
 
     def break_down(self, item: CaptionSet, state: Shared[SpiceResources]) -> Breakdown:
-        """Tuples: matched ones share the F-score equally, wrong and missed ones add nothing."""
+        """List tuples: matched ones share the F-score equally, wrong and missed ones add nothing."""
         if self.matching == "soft":
             return self._break_down_soft(item)
         drawings, texts = self._compare_graphs(item, 0, state), item.candidates.values
@@ -186,17 +186,20 @@ class Spice(MeanMetric):
         )
 
     def _score_soft(self, captions: CaptionSet) -> Floats:
-        """The value of each candidate; every distinct phrase is encoded once."""
+        """Compute the soft value of each candidate; every distinct phrase is encoded once."""
         owners = captions.candidates.owners.tolist()
         ours, theirs, rows = self._collect_phrases(captions)
         references = list(map(rows, theirs))
         return np.array(
-            [compute_soft_score(rows(one), references[owner], self.subset) for one, owner in zip(ours, owners, strict=True)],
+            [
+                compute_soft_score(rows(one), references[owner], self.subset)
+                for one, owner in zip(ours, owners, strict=True)
+            ],
             dtype=np.float64,
         )
 
     def _break_down_soft(self, item: CaptionSet) -> Breakdown:
-        """Phrases of the caption, each with the nearest phrase of the references."""
+        """List the phrases of the caption, each with the nearest phrase of the references."""
         ours, (theirs,), rows = self._collect_phrases(item)
         parts = []
         for rank, one in enumerate(ours):
@@ -214,8 +217,10 @@ class Spice(MeanMetric):
             "phrases",
         )
 
-    def _collect_phrases(self, captions: CaptionSet) -> tuple[list[list[str]], list[list[str]], Callable[[list[str]], Floats]]:
-        """The phrases of each candidate and of each item's references, and what gives the vectors of phrases."""
+    def _collect_phrases(
+        self, captions: CaptionSet
+    ) -> tuple[list[list[str]], list[list[str]], Callable[[list[str]], Floats]]:
+        """Return the phrases of each candidate and of each item's references, and a function that encodes phrases."""
         texts = (*captions.candidates.values, *captions.references.values)
         tuples = parse_facts(texts, self.parser, self.legacy_fragments)
         ours = [list_phrases(tuples[text], self.subset) for text in captions.candidates.values]
@@ -233,18 +238,20 @@ class Spice(MeanMetric):
         return ours, theirs, rows
 
     def graphs(self, captions: CaptionSet, state: Shared[SpiceResources]) -> tuple[list[SceneGraph], list[SceneGraph]]:
-        """The graph of each candidate, and that of each item's references."""
+        """Return the graph of each candidate, and that of each item's references; cached per set."""
         key = ("spice", state.key, self.synsets, self.legacy_fragments)
         return captions.once(key, lambda: self._build_graphs(captions, state.value))
 
-    def _build_graphs(self, captions: CaptionSet, knowledge: SpiceResources) -> tuple[list[SceneGraph], list[SceneGraph]]:
+    def _build_graphs(
+        self, captions: CaptionSet, resources: SpiceResources
+    ) -> tuple[list[SceneGraph], list[SceneGraph]]:
         texts = (*captions.candidates.values, *captions.references.values)
-        known = parse_facts(texts, self.parser, self.legacy_fragments)
-        look_up, merge = knowledge.look_up, self.synsets
-        candidates = [SceneGraph.of([known[text]], look_up, merge) for text in captions.candidates.values]
+        facts = parse_facts(texts, self.parser, self.legacy_fragments)
+        look_up, merge = resources.look_up, self.synsets
+        candidates = [SceneGraph.of([facts[text]], look_up, merge) for text in captions.candidates.values]
         progress, references = get_runtime().progress, []
         for number in range(len(captions)):
-            references.append(SceneGraph.of([known[text] for text in captions.references[number]], look_up, merge))
+            references.append(SceneGraph.of([facts[text] for text in captions.references[number]], look_up, merge))
             if number % 1000 == 999 or number == len(captions) - 1:
                 progress("scene graphs", number + 1, len(captions))
         return candidates, references
@@ -257,6 +264,6 @@ def _summarize_graphs(graphs: list[Graph]) -> Why:
 
 
 def _list_texts(texts: Sequence[str]) -> list[MarkedText]:
-    """Candidates whose words have no marks: tuples are not words of the caption."""
+    """Return candidates without marked words: tuples are not words of the caption."""
     labels = label_candidates(len(texts))
     return [MarkedText(label, text.split()) for label, text in zip(labels, texts, strict=True)]

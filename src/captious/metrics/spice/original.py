@@ -1,4 +1,4 @@
-"""Values of the original SPICE, read from the file that its Java program wrote, to stand beside those of captious."""
+"""Values of the original SPICE, read from the output file of its Java program, for comparison."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SpiceOriginal(MeanMetric):
 
     @property
     def installed(self) -> bool:
-        """Whether it has a file to read."""
+        """Whether a file is named."""
         return bool(self.file)
 
     @property
@@ -58,11 +58,11 @@ class SpiceOriginal(MeanMetric):
         return "SPICE (original)" if self.subset == "all" else f"SPICE (original) {self.subset}"
 
     def compares_with(self, other: Metric) -> bool:
-        """Whether the other metric is SPICE of the same subset."""
+        """Return True if the other metric is SPICE of the same subset."""
         return isinstance(other, Spice) and other.subset == self.subset and other.matching != "soft"
 
     def prepare(self, captions: CaptionSet) -> Shared[tuple[Mapping[str, float], str]]:
-        """The value of each id, and the digest of the file."""
+        """Read the value of each id, and the digest of the file."""
         if not self.file:
             raise InputError("spice_original: no file, expected spice_original(FILE), the output of the Java program")
         path = expand_home(self.file)
@@ -74,17 +74,17 @@ class SpiceOriginal(MeanMetric):
         return Shared((_parse_values(content, path, self.subset.capitalize()), mark), mark)
 
     def settings(self, state: Shared[tuple[Mapping[str, float], str]]) -> Mapping[str, str]:
-        """The file by its content."""
+        """Return the file by its content."""
         return {"file": f"#{state.value[1]}"}
 
     def score_items(self, captions: CaptionSet, state: Shared[tuple[Mapping[str, float], str]]) -> Scored:
-        """Rows: the value and 1."""
+        """Return rows with the value and 1."""
         values, _ = state.value
         rows = item_means(np.array([values.get(key, math.nan) for key in captions.ids], dtype=np.float64))
         return Scored(rows, {index: ABSENT for index, key in enumerate(captions.ids) if key not in values})
 
     def hint(self, reason: str) -> str:
-        """The hint that says which ids are meant."""
+        """Return which ids the file must have."""
         return f"; {self.file} must be of these captions, with their ids" if reason == ABSENT else super().hint(reason)
 
 
@@ -104,8 +104,8 @@ def _parse_values(content: bytes, path: Path, subset: str) -> dict[str, float]:
         if key in values:
             raise InputError(f"{where}: image_id {key} occurs twice, expected each once")
         if subset not in scores:
-            mend = "; the program writes subsets with -subset" if subset != "All" else ""
-            raise InputError(f"{where}: scores of {', '.join(map(str, scores)) or 'nothing'}, expected {subset}{mend}")
+            hint = "; the program writes subsets with -subset" if subset != "All" else ""
+            raise InputError(f"{where}: scores of {', '.join(map(str, scores)) or 'nothing'}, expected {subset}{hint}")
         f = scores[subset].get("f") if isinstance(scores[subset], dict) else scores[subset]
         if f is not None and (isinstance(f, bool) or not isinstance(f, (int, float)) or not (0 <= f <= 1 or f != f)):
             raise InputError(f"{where}: f of {subset} is {f!r}, expected a number from 0 to 1, or null")
@@ -113,10 +113,10 @@ def _parse_values(content: bytes, path: Path, subset: str) -> dict[str, float]:
     return values
 
 
-def _describe_json(found: Any) -> str:
-    """What was found, in few words."""
-    if isinstance(found, dict):
-        return f"an object of {', '.join(map(str, list(found)[:5])) or 'nothing'}"
-    if isinstance(found, list):
-        return f"a list of {len(found)}"
-    return f"{found!r}"[:40]
+def _describe_json(value: Any) -> str:
+    """Describe a JSON value in a few words."""
+    if isinstance(value, dict):
+        return f"an object of {', '.join(map(str, list(value)[:5])) or 'nothing'}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return f"{value!r}"[:40]

@@ -18,9 +18,9 @@ from captious.metrics.style.onlystyle import (
     LITERAL,
     ModelNgrams,
     OnlyReading,
+    break_down_style,
     score_all_styles,
     score_own_styles,
-    break_down_style,
 )
 from captious.render import Chart, Column, Document, Result, Series, Table
 from captious.render.document import Value
@@ -31,8 +31,7 @@ TIE = 1e-13
 
 
 class StyleWord(NamedTuple):
-    """An n-gram with its score under a style, the number of the style's captions with it, and of styles it occurs in.
-    """
+    """An n-gram with its score under a style, the style's captions with it, and the number of styles it occurs in."""
 
     ngram: str
     n: int
@@ -54,7 +53,7 @@ def find_top_words(model: StyleModel, style: str, n: int, top: int = 30) -> list
     gram = scores.gram[entries]
     value = scores.share[entries] - scores.base[gram]
     frequency = order.frequency[entries]
-    # Scores that differ by rounding alone are equal, or the more frequent word would not come first.
+    # Round first: scores that differ only by rounding are ties, and ties are sorted by frequency.
     best = np.lexsort((gram, -frequency, -np.round(value, 12)))[:top]
     return [
         StyleWord(model.ngram(n, int(gram[i])), n, float(value[i]), int(frequency[i]), int(order.occurrences[gram[i]]))

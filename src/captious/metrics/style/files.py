@@ -70,6 +70,7 @@ def _load_cached(path: Path, changed: int) -> StyleModel:
 def _pack(order: Order) -> tuple[Whole, ...]:
     """List the arrays of an order. Sorted numbers are stored as differences, which compress far better."""
     return (
+        # n-grams are sorted by parent, so the differences are mostly 0 and 1
         np.diff(order.parent, prepend=np.int32(0)),
         order.last,
         order.occurrences,

@@ -16,9 +16,9 @@ from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
 from captious.text.tables import NgramTable, TextTable
 from captious.text.tokenizers import find_tokenizer
 
-# The tokenizer of models, unless another is named.
+# Default tokenizer.
 PLAIN = "plain"
-# Captions counted at once; memory beyond the model itself follows this.
+# Captions per block; memory beyond the model itself is proportional to this.
 BLOCK = 65_536
 
 
@@ -49,7 +49,7 @@ def count(
     """Count a shard of a corpus; unlike in `fit`, it may have one style, or none."""
     stream, parts, done = iter(captions), list[tuple[int, StyleModel]](), 0
     while block_captions := list(islice(stream, block)):
-        # Models of like size are merged, so that a model takes part in few merges however long the stream.
+        # Merge models of equal size, as in a binary counter: each caption takes part in O(log blocks) merges.
         size, model = 1, count_block(block_captions, tokenizer, name)
         while parts and parts[-1][0] == size:
             size, model = size * 2, parts.pop()[1].merge(model)
@@ -59,10 +59,10 @@ def count(
             progress(done)
     if not parts:
         return count_block([], tokenizer, name)
-    _, whole = parts.pop()
+    _, merged = parts.pop()
     while parts:
-        whole = parts.pop()[1].merge(whole)
-    return whole
+        merged = parts.pop()[1].merge(merged)
+    return merged
 
 
 def count_block(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) -> StyleModel:
@@ -70,7 +70,7 @@ def count_block(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) 
     styles = sorted({style for style, _ in captions})
     numbers = {style: index for index, style in enumerate(styles)}
     style = np.array([numbers[style] for style, _ in captions], dtype=np.int32)
-    # With captions in the order of styles, the rows of an n-gram come out in the order of styles as well.
+    # If captions are sorted by style, so are the rows of each n-gram.
     order = np.argsort(style, kind="stable")
     table = build_sorted_table([captions[index][1] for index in order.tolist()], tokenizer)
     return build_model(table, style[order], styles, hash_captions(captions), name)

@@ -33,7 +33,7 @@ from captious.text.tables import TextTable
 
 ORDERS = 4
 Whole = npt.NDArray[np.integer[Any]]
-# An array of each of two models that are merged.
+# One array of each of the two models that are merged.
 Sides = tuple[Ints, Ints]
 
 
@@ -60,9 +60,9 @@ class StyleShares(NamedTuple):
     """CNG_p(t) = share(t, p) - base(t); share is 0 where t does not occur in p."""
 
     share: Floats
-    """ECDF_p(f_p(t)) / occur(t) of each entry; one more 0 at the end for an n-gram that the style lacks."""
+    """ECDF_p(f_p(t)) / occur(t) of each entry; a final 0 serves n-grams that the style does not have (index -1)."""
     base: Floats
-    """The mean of each n-gram's shares over all styles; one more 0 at the end for what is unseen."""
+    """The mean of each n-gram's shares over all styles; a final 0 serves unseen n-grams (index -1)."""
     gram: Ints
     """The n-gram of each entry."""
 
@@ -124,7 +124,7 @@ class StyleModel:
         sides = (self, other)
         styles, in_styles = _merge_names(*(side.styles for side in sides))
         vocabulary, words = _merge_names(*(side.vocabulary for side in sides))
-        # The new number of each side's n-grams of the order before; of order 0 there is the empty one alone.
+        # New numbers of each side's n-grams of the previous order; order 0 has only the empty n-gram.
         numbers: Sides = (np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
         orders = []
         for n in range(ORDERS):
@@ -188,6 +188,7 @@ class StyleModel:
     def score_ngrams(self, n: int, gram: Whole, style: Whole) -> Floats:
         """Compute the CNG of n-grams of order n (by number, -1 for unseen), each under one style."""
         share, base, _ = self.scores[n - 1]
+        # Index -1 (not found) picks the final 0 of `share` and of `base`.
         entry = _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1))
         scores: Floats = share[entry] - base[gram]
         return scores

@@ -17,7 +17,7 @@ from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored, give_reason
 from captious.metrics.style.files import load_once
-from captious.metrics.style.fitting import strip_version, build_sorted_table
+from captious.metrics.style.fitting import build_sorted_table, strip_version
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.render import Column
 from captious.text.tables import NgramTable, TextTable
@@ -64,7 +64,7 @@ class StyleMetric(MeanMetric):
             "styles": str(len(model.styles)),
         }
 
-    def scored(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
+    def average_rows(self, captions: CaptionSet, table: TextTable, values: Floats) -> Scored:
         """Build rows of a mean from the values of all captions; an item without a style has no value."""
         without = np.array([not name for name in self._get_style_names(captions)], dtype=np.bool_)
         clause = captions.scripts.explain_unsplit_clauses(table.tokenizer.name, "")
@@ -149,7 +149,7 @@ class OnlyStyle(StyleMetric):
         table = tokenize_captions(captions, state.value)
         style = self.find_styles(captions, state.value)[table.item]
         values = score_own_styles(ModelNgrams(state.value, table), style, self.reading)
-        return self.scored(captions, table, values)
+        return self.average_rows(captions, table, values)
 
     @property
     def reading(self) -> OnlyReading:
@@ -221,7 +221,7 @@ class StyledNgrams(NamedTuple):
     n: int
     grams: NgramTable
     located: Ints
-    """The index of each n-gram of the captions in the model; -1 where the model lacks it."""
+    """The index of each n-gram of the captions in the model; -1 if the model does not have it."""
     base: Floats
     """The part of each n-gram's score that all styles share."""
     first: Ints
@@ -266,6 +266,7 @@ class ModelNgrams:
         scores, order = self.model.scores[n - 1], self.model.orders[n - 1]
         inverse = np.full(len(order.last) + 1, -1, dtype=np.int64)
         inverse[located] = np.arange(grams.size)
+        # Unseen n-grams have located == -1 and wrote into this last element: reset it.
         inverse[-1] = -1
         entry_gram = inverse[scores.gram]
         entries = np.flatnonzero(entry_gram >= 0)
@@ -303,6 +304,7 @@ def expand_runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
     [[0, 1, 3, 4, 5], [2, 3]]
     """
     lengths = starts[chosen + 1] - starts[chosen]
+    # One arange over all runs, shifted by the start of each run less the lengths of the runs before it.
     shift = np.repeat(starts[chosen] - (np.cumsum(lengths) - lengths), lengths)
     return np.arange(len(shift)) + shift, lengths
 
@@ -354,7 +356,7 @@ def iterate_styles(ngrams: ModelNgrams, reading: OnlyReading = LITERAL) -> Itera
     for style in range(len(ngrams.model.styles)):
         sums = []
         for rows, amount, base in zip(ngrams.orders, weights, shared, strict=True):
-            # Only n-grams that occur in the style differ from what all styles share.
+            # The score of an n-gram that the style does not have is -base, so only the others are added.
             part = slice(rows.style_starts[style], rows.style_starts[style + 1])
             at, lengths = expand_runs(rows.first, rows.entry_gram[part])
             share = np.repeat(ngrams.model.scores[rows.n - 1].share[rows.entries[part]], lengths)

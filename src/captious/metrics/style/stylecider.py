@@ -16,7 +16,7 @@ from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.rows import Scored
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
-from captious.metrics.style.onlystyle import StyleMetric, sum_by_key, expand_runs, tokenize_captions
+from captious.metrics.style.onlystyle import StyleMetric, expand_runs, sum_by_key, tokenize_captions
 from captious.render import Column
 from captious.text.tables import TextTable
 
@@ -94,7 +94,7 @@ class StyleCider(StyleMetric):
         orders = defined if self.short == "skip" else np.full(len(defined), float(ORDERS))
         total = self._reduce_references(table, left, cosines)
         values = np.divide(self.scale * total, orders, out=np.full(len(total), np.nan), where=orders > 0)
-        return self.scored(captions, table, values)
+        return self.average_rows(captions, table, values)
 
     def break_down(self, item: CaptionSet, state: Shared[StyleModel]) -> Breakdown:
         """Break the value down by n-grams that a candidate shares with its references."""
@@ -137,7 +137,9 @@ class StyleCider(StyleMetric):
         ]
         return vectors, [math.sqrt(sum((amount * score) ** 2 for amount, score in one.values())) for one in vectors]
 
-    def _weigh_references(self, table: TextTable, orders: Sequence[Order], candidate: int) -> list[tuple[int, list[float]]]:
+    def _weigh_references(
+        self, table: TextTable, orders: Sequence[Order], candidate: int
+    ) -> list[tuple[int, list[float]]]:
         """List the references that count, with the factor of a product of weights in the cosine of each order."""
         references = table.references.tolist()
         shares, cosines = [], []
@@ -149,7 +151,9 @@ class StyleCider(StyleMetric):
                 other = _measure_pooled(vectors, references) if self.references == "pooled" else lengths[reference]
                 below = lengths[candidate] * other
                 share.append(penalty / below if below else 0.0)
-            products = [sum(_multiply_shared(vectors, candidate, reference, self.clip).values()) for vectors, _ in orders]
+            products = [
+                sum(_multiply_shared(vectors, candidate, reference, self.clip).values()) for vectors, _ in orders
+            ]
             cosines.append(sum(one * amount for one, amount in zip(share, products, strict=True)))
             shares.append((reference, share))
         if self.references == "max":
@@ -165,27 +169,29 @@ class StyleCider(StyleMetric):
         amount = grams.count.astype(np.float64) if self.tf else np.ones(len(grams.count))
         captions, caption = len(table.lengths), grams.caption
         length = np.sqrt(sum_by_key(caption, np.square(amount * weights), captions))
-        ours, theirs = _match_rows(table, n)
+        candidate_rows, reference_rows = _match_rows(table, n)
         if self.references == "pooled":
-            return self._compute_pooled_cosines(table, n, weights, amount, length, (ours, theirs)), length
-        met = np.minimum(amount[ours], amount[theirs]) if self.clip else amount[ours]
-        product = met * amount[theirs] * weights[ours] * weights[theirs]
-        pair = _find_pairs(table, caption[ours], caption[theirs])
+            return self._compute_pooled_cosines(
+                table, n, weights, amount, length, (candidate_rows, reference_rows)
+            ), length
+        clipped = np.minimum(amount[candidate_rows], amount[reference_rows]) if self.clip else amount[candidate_rows]
+        product = clipped * amount[reference_rows] * weights[candidate_rows] * weights[reference_rows]
+        pair = _find_pairs(table, caption[candidate_rows], caption[reference_rows])
         left, right, _ = table.pairs
         dot, lengths = sum_by_key(pair, product, len(left)), length[left] * length[right]
         return np.divide(dot, lengths, out=np.zeros_like(dot), where=lengths > 0), length
 
     def _compute_pooled_cosines(
-        self, table: TextTable, n: int, weights: Floats, amount: Floats, length: Floats, meetings: tuple[Ints, Ints]
+        self, table: TextTable, n: int, weights: Floats, amount: Floats, length: Floats, row_pairs: tuple[Ints, Ints]
     ) -> Floats:
         """Compute the cosine with all references of the item joined, repeated for each of them."""
-        grams, (ours, theirs) = table.ngrams(n), meetings
+        grams, (candidate_rows, reference_rows) = table.ngrams(n), row_pairs
         reference = np.flatnonzero(grams.reference_row)
         sums = sum_by_key(grams.group[reference], (amount * weights)[reference], len(grams.heads))
         item = table.item[grams.caption[grams.heads]]
         joined = np.sqrt(sum_by_key(item, np.square(sums), table.items))
-        product = amount[ours] * weights[ours] * amount[theirs] * weights[theirs]
-        dot = sum_by_key(grams.caption[ours], product, len(table.lengths))
+        product = amount[candidate_rows] * weights[candidate_rows] * amount[reference_rows] * weights[reference_rows]
+        dot = sum_by_key(grams.caption[candidate_rows], product, len(table.lengths))
         left = table.pairs.left
         lengths = (length * joined[table.item])[left]
         return np.divide(dot[left], lengths, out=np.zeros(len(left)), where=lengths > 0)
@@ -199,7 +205,7 @@ class StyleCider(StyleMetric):
         return sum_by_key(left, values, len(table.lengths)) / np.maximum(number, 1)
 
 
-# The amount and the CNG of the n-grams of an order in each caption, and the length of its vector.
+# For each caption, the amount and CNG of its n-grams of one order; and the length of its vector.
 Order: TypeAlias = tuple[list[dict[int, tuple[float, float]]], list[float]]
 
 
@@ -230,15 +236,22 @@ def _match_rows(table: TextTable, n: int) -> tuple[Ints, Ints]:
     candidates = np.flatnonzero(~grams.reference_row)
     ends = np.append(grams.heads, len(grams.gram))
     own = np.bincount(grams.group[candidates], minlength=len(grams.heads))
+    # A group is one n-gram in one item: rows of candidates first, then rows of references:
+    #     group g:  | c c | r r r |      bounds[2g] = first r, bounds[2g + 1] = end of the group
+    # so run 2g of the bounds has the reference rows, and odd runs the next group's candidates.
     bounds = np.stack([ends[:-1] + own, ends[1:]], axis=1).ravel()
-    theirs, fanout = expand_runs(np.append(bounds, len(grams.gram)), 2 * grams.group[candidates].astype(np.int64))
-    return np.repeat(candidates, fanout), theirs
+    reference_rows, fanout = expand_runs(
+        np.append(bounds, len(grams.gram)), 2 * grams.group[candidates].astype(np.int64)
+    )
+    return np.repeat(candidates, fanout), reference_rows
 
 
 def _find_pairs(table: TextTable, candidate: Whole, reference: Whole) -> Ints:
     """Return the index of each candidate and reference in the pairs of the table."""
     left, right, _ = table.pairs
     first = np.searchsorted(left, np.arange(len(table.lengths)))
+    # The pairs of a candidate are consecutive, and so are its references: the offset of a reference is its distance
+    # from the first one.
     start = right[np.minimum(first, max(len(right) - 1, 0))] if len(right) else first
     result: Ints = first[candidate] + reference - start[candidate]
     return result

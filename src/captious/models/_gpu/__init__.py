@@ -1,4 +1,4 @@
-"""Images on a GPU: what it does for an encoder besides the encoder's own layers.
+"""Image preparation and transfers on a GPU, besides the encoder's own layers.
 
 ::
 

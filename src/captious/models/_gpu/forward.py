@@ -1,4 +1,4 @@
-"""Parts of an encoder that a GPU computes with fewer kernels than their ``transformers`` code asks for.
+"""Layers of an encoder that a GPU computes with fewer kernels than the ``transformers`` code.
 
 The weights, their names and the function stay the same; only the rounding of the last digit differs. Training, which
 needs gradients, goes through the library's own code.
@@ -22,7 +22,7 @@ QUICK = 1.702
 
 
 def speed_up(module: Any) -> None:
-    """Give the parts of a model that can be computed faster on a GPU another forward pass."""
+    """Replace the forward pass of layers that can be computed faster on a GPU."""
     for part in module.modules():
         compute = _find_fast_forward(part)
         if compute is not None:
@@ -42,7 +42,7 @@ def _run_forward(part: Any, compute: Callable[[Any, torch.Tensor], torch.Tensor]
 
 
 def compute_patch_product(part: torch.nn.Conv2d, pixels: torch.Tensor) -> torch.Tensor:
-    """A convolution over patches that do not overlap, as one matrix product.
+    """Compute a convolution over patches that do not overlap as one matrix product.
 
     cuDNN first converts the pixels to another layout, and takes seven times as long.
     """
@@ -56,7 +56,7 @@ def compute_patch_product(part: torch.nn.Conv2d, pixels: torch.Tensor) -> torch.
 
 
 def compute_quick_gelu_perceptron(part: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """CLIP's perceptron with one kernel for its activation in place of three.
+    """Compute CLIP's perceptron with one kernel for its activation instead of three.
 
     x · sigmoid(1.702 x) is silu(1.702 x) / 1.702, and the two factors go into the products before and after it.
     """

@@ -1,4 +1,4 @@
-"""What a GPU does for an image before it is encoded: it resizes decoded images, and may decode JPEG files.
+"""Image preparation on a GPU: it resizes decoded images, and optionally decodes JPEG files.
 
 It resizes as Pillow does, to the last bit (`captious.models._gpu.resizing`). With ``decode=fast`` nvJPEG decodes the
 files. It rounds differently, so scores move a little: the option stands in signatures, and has features of its own in
@@ -22,7 +22,7 @@ from captious.models._gpu.resizing import (
     count_padding_bytes,
     is_exact_on,
 )
-from captious.models._gpu.transfers import copy_pinned, send, send_each, get_stream
+from captious.models._gpu.transfers import copy_pinned, get_stream, send, send_each
 from captious.models._preprocess import ImagePreprocessing
 from captious.models.decoding import WholeImage
 from captious.models.encoder import Encoder, Pixels, TextEncoder
@@ -35,12 +35,12 @@ Named = TypeVar("Named")
 
 
 def is_on_gpu(encoder: TextEncoder) -> bool:
-    """Whether an encoder computes on a GPU, through torch."""
+    """Return True if an encoder computes on a GPU, through torch."""
     return str(getattr(encoder, "device", "cpu")).startswith("cuda") and hasattr(encoder, "text_tensor")
 
 
 def make_gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None:
-    """How a GPU prepares the images of an encoder; nothing where Pillow has to, which ``fast`` refuses."""
+    """Return the GPU's preparation of an encoder's images; None if Pillow must resize, which ``fast`` refuses."""
     preparation: Any = getattr(encoder, "preparation", None)
     device = getattr(encoder, "device", "cpu")
     possible = is_on_gpu(encoder) and isinstance(preparation, ImagePreprocessing)
@@ -61,7 +61,7 @@ def make_gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation |
 
 
 class GpuPreparation:
-    """Prepared images, whole images and JPEG files as squares of pixels on a device."""
+    """Converts prepared images, whole images and JPEG files to squares of pixels on a device."""
 
     def __init__(self, preparation: ImagePreprocessing, device: torch.device) -> None:
         self.device, self.side = device, preparation.crop
@@ -69,27 +69,27 @@ class GpuPreparation:
         self.resize = GpuResizer(preparation, device)
 
     def keep(self, block: Pixels) -> Pixels:
-        """A copy of the pixels of whole images in memory that the device can fetch."""
+        """Copy the pixels of whole images to pinned memory."""
         return copy_pinned(block, self.device)
 
     def decode_group(self, group: tuple[Named, list[Pixels | bytes]]) -> tuple[Named, list[Pixels | torch.Tensor]]:
-        """Decode the images of a group, and keep what belongs to it."""
+        """Decode the images of a group; the first element of the pair is passed through."""
         named, images = group
         return named, self.decode(images)
 
     def decode(self, images: Sequence[Pixels | bytes]) -> list[Pixels | torch.Tensor]:
-        """The same images with files decoded on the device: 3 × height × width bytes, none if that fails."""
+        """Decode files on the device to 3 × height × width bytes, empty on failure; other images are passed through."""
         pictures = iter(self._decode_files([image for image in images if isinstance(image, bytes)]))
         return [next(pictures) if isinstance(image, bytes) else image for image in images]
 
     def _decode_files(self, files: Sequence[bytes]) -> list[torch.Tensor]:
-        """Files decoded by nvJPEG. A group that it refuses is halved, and a single file left to Pillow."""
+        """Decode files by nvJPEG. A group that it refuses is halved; a single refused file is decoded by Pillow."""
         if not files:
             return []
         torch, reading = require("torch", "clip"), require("torchvision.io", "decode")
         data = [torch.frombuffer(bytearray(content), dtype=torch.uint8) for content in files]
         try:
-            # nvJPEG writes at once: it must not get memory that kernels of the computing stream are still to use.
+            # nvJPEG writes immediately: it must not get memory that kernels of the computing stream will still use.
             with torch.cuda.stream(get_stream("decoding", self.device)):
                 return reading.decode_jpeg(data, mode=reading.ImageReadMode.RGB, device=self.device)  # type: ignore[no-any-return]
         except RuntimeError:
@@ -99,7 +99,7 @@ class GpuPreparation:
         return self._decode_files(files[:half]) + self._decode_files(files[half:])
 
     def make_squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
-        """Squares of all images, n × side × side × 3 bytes, and the indices of those that could not be decoded."""
+        """Return squares of all images, n × side × side × 3 bytes, and the indices of undecodable images."""
         torch = require("torch", "clip")
         whole = [index for index, image in enumerate(images) if isinstance(image, WholeImage)]
         decoded = [index for index, image in enumerate(images) if torch.is_tensor(image) and image.numel()]
@@ -116,7 +116,7 @@ class GpuPreparation:
         return torch.cat(parts).index_select(0, order).transpose(2, 3), broken
 
     def _send_whole(self, images: Sequence[WholeImage]) -> FlatImages:
-        """Whole images on the device: blocks travel, each once."""
+        """Copy whole images to the device; a block that several images share is copied once."""
         torch = require("torch", "clip")
         blocks = {id(image.block): image.block for image in images}
         starts = dict(zip(blocks, np.cumsum([0, *(len(block) for block in blocks.values())]).tolist(), strict=False))
@@ -127,20 +127,20 @@ class GpuPreparation:
         return FlatImages(pixels, begins, sizes, planar=False)
 
     def _flatten_decoded(self, pictures: Sequence[torch.Tensor]) -> FlatImages:
-        """Images on the device, each 3 × height × width bytes, as one tensor."""
+        """Concatenate images on the device, each 3 × height × width bytes, to one tensor."""
         torch = require("torch", "clip")
         if self.device.type == "cuda":
             for picture in pictures:  # they were made for another stream
                 picture.record_stream(torch.cuda.current_stream(self.device))
         sizes = np.array([picture.shape[:0:-1] for picture in pictures])
         behind = pictures[0].new_zeros(count_padding_bytes(sizes))
-        # One call, where views would be hundreds.
+        # One call instead of hundreds of views.
         pixels = require("torch._utils", "clip")._flatten_dense_tensors([*pictures, behind])
         lengths = 3 * sizes.prod(axis=1)
         return FlatImages(pixels, np.cumsum(lengths) - lengths, sizes, planar=True)
 
     def _decode_by_pillow(self, content: bytes) -> torch.Tensor:
-        """What Pillow makes of a file, on the device; nothing where it cannot decode it either."""
+        """Decode a file by Pillow and copy it to the device; return an empty tensor if Pillow fails too."""
         torch = require("torch", "clip")
         try:
             picture = np.array(decode_image(content, "image").convert("RGB"))

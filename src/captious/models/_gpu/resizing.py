@@ -1,4 +1,4 @@
-"""Pillow's resize on a GPU, to the last bit for the images that `DecodeOnly` leaves to it.
+"""Pillow's resize on a GPU, bit-exact for the images that `DecodeOnly` leaves to it.
 
 Pillow resizes first across, then down. Each pass multiplies bytes with weights that are whole numbers, 2²² for 1, and
 rounds the sums to bytes. Here a pass is a product of matrices. A weight is cut into two halves of eleven bits and a
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
 
-# The filters, and how many pixels of the larger image they reach to either side.
+# Support of each filter to either side, in pixels of the larger image.
 SUPPORT = {"bicubic": 2.0, "bilinear": 1.0}
-# Bits of a weight behind the binary point.
+# Fractional bits of a weight.
 BITS = 22
-# Bits of the lower half of a weight, its sign included; the upper one needs fewer, for few weights exceed 1.
+# Bits of the lower half of a weight, including its sign; the upper half needs fewer, as weights hardly exceed 1.
 HALF = 12
-# Larger images are resized where they are decoded: they would fill memory, and take long to travel.
+# Larger images are resized on the CPU: they would fill memory, and take long to transfer.
 MOST_PIXELS = 1 << 20
-# Images are shrunk so many times at most: the sum of 25 products of a byte and half a weight is below 2²⁴.
+# Largest factor of shrinking: the sum of 25 products of a byte and half a weight is below 2²⁴.
 LARGEST_SCALE = 6
-# Images taller than so many widths are left to Pillow, some versions of which resize them down before across; where
-# both sides get the same length, so are all that are taller than wide.
+# Largest ratio of height to width: taller images are left to Pillow, some versions of which resize them down before
+# across. If both sides get the same length, this applies to all images that are taller than wide.
 TALLEST = 2
-# Pixels resized at a time, padding included; the numbers on the way take forty times as many bytes.
+# Pixels resized at a time, padding included; intermediate results take forty times as many bytes.
 CHUNK_PIXELS = 1 << 25
 # Sides are padded to a multiple of this.
 STEP = 64
@@ -56,27 +56,32 @@ class DecodeOnly:
     preparation: ImagePreprocessing
 
     def prepare(self, picture: Image) -> Pixels | WholeImage:
-        """The whole of an opened image, or the prepared square if a GPU would not resize it exactly."""
+        """Return the whole image, or the prepared square if a GPU would not resize it exactly."""
         if picture.mode == "RGB" and self.is_left_to_gpu(*picture.size):
             return WholeImage(np.asarray(picture).reshape(-1), 0, *picture.size)
         return self.preparation.prepare(picture)
 
     def is_left_to_gpu(self, width: int, height: int) -> bool:
-        """Whether an RGB image of this size is left to a GPU."""
+        """Return True if an RGB image of this size is resized by a GPU."""
         small = width * height <= MOST_PIXELS and max(width, height) <= LARGEST_SCALE * self.preparation.size
         return small and height <= (1 if self.preparation.squash else TALLEST) * width
 
 
 @dataclass(frozen=True, eq=False)
 class FlatImages:
-    """Images of any sizes, one after another in the memory of a device."""
+    """Images of any sizes, concatenated in the memory of a device."""
 
     pixels: torch.Tensor
-    """The bytes of all images, perhaps others between them, and at the end as many as `count_padding_bytes` says: a row is
-    read together with what follows it.
+    """Bytes of all images, with gaps, and at the end `count_padding_bytes` zeros: windows extend beyond a row.
+
+    ::
+
+        starts[0]             starts[1]                          padding
+        ▼ image 0             ▼ image 1                          ▼
+        ████████████ · · · ·  ████████████████████████████████   0 0 0 0
     """
     starts: Ints
-    """Where each image begins."""
+    """Offset of each image."""
     sizes: Ints
     """Width and height of each."""
     planar: bool
@@ -90,7 +95,7 @@ class GpuResizer:
         self.preparation, self.device = preparation, device
 
     def __call__(self, images: FlatImages) -> torch.Tensor:
-        """Squares of n × crop × 3 × crop bytes."""
+        """Resize and crop images to n × crop × 3 × crop bytes."""
         torch = require("torch", "clip")
         order = np.lexsort(images.sizes.T)  # together are resized those of like sizes
         sizes = images.sizes[order]
@@ -101,12 +106,16 @@ class GpuResizer:
             for part in _split_chunks(sizes):
                 width, height = _pad_sides(sizes[part])
                 first = RowStarts(starts[part], *(side[part] for side in sides))
-                rows = first.gather_planar(pixels, width, height) if images.planar else first.gather_interleaved(pixels, width, height)
+                rows = (
+                    first.gather_planar(pixels, width, height)
+                    if images.planar
+                    else first.gather_interleaved(pixels, width, height)
+                )
                 parts.append(self._resize_rows(rows, across.select(part), down.select(part)))
         return torch.cat(parts).index_select(0, send(np.argsort(order), self.device))  # type: ignore[no-any-return]
 
     def _compute_weights(self, sizes: Ints) -> tuple[SideWeights, SideWeights]:
-        """The weights of all images across, and down."""
+        """Return the weights of all images across, and down."""
         preparation = self.preparation
         resized = np.array([preparation.compute_size(*size) for size in sizes.tolist()])
         offsets = np.array([[preparation.offset(side) for side in sides] for sides in resized.tolist()])
@@ -118,31 +127,33 @@ class GpuResizer:
         return across, down
 
     def _resize_rows(self, rows: torch.Tensor, across: SideWeights, down: SideWeights) -> torch.Tensor:
-        """Squares of images of n × height × 3 × width numbers; what is in the padding has weight 0."""
+        """Resize images of n × height × 3 × width numbers to squares; padding has weight 0."""
         count, height, _, width = rows.shape
         side = self.preparation.crop
-        columns = _round_to_bytes(*(rows.view(count, -1, width) @ across.to_dense(width).transpose(1, 2)).chunk(2, dim=2))
+        columns = _round_to_bytes(
+            *(rows.view(count, -1, width) @ across.to_dense(width).transpose(1, 2)).chunk(2, dim=2)
+        )
         squares = _round_to_bytes(*(down.to_dense(height) @ columns.view(count, height, -1)).chunk(2, dim=1))
         return squares.view(count, side, 3, side).to(require("torch", "clip").uint8)
 
 
 @dataclass(frozen=True, eq=False)
 class RowStarts:
-    """Where the rows of some images begin; a window over the bytes from there is a row and what follows it."""
+    """Offsets of the rows of images; a window over the bytes from there is a row and the bytes after it."""
 
     starts: torch.Tensor
     widths: torch.Tensor
     heights: torch.Tensor
 
     def gather_planar(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
-        """Images of 3 × height × width bytes as n × height × 3 × width numbers, padded."""
+        """Gather images of 3 × height × width bytes as n × height × 3 × width numbers, padded."""
         torch = require("torch", "clip")
         row, color = (torch.arange(length, device=pixels.device) for length in (height, 3))
         starts, widths, heights = (side[:, None, None] for side in (self.starts, self.widths, self.heights))
         return _select_windows(pixels, starts + row[:, None] * widths + color * (widths * heights), width).float()
 
     def gather_interleaved(self, pixels: torch.Tensor, width: int, height: int) -> torch.Tensor:
-        """Images of height × width × 3 bytes as n × height × 3 × width numbers, padded."""
+        """Gather images of height × width × 3 bytes as n × height × 3 × width numbers, padded."""
         torch = require("torch", "clip")
         rows = self.starts[:, None] + torch.arange(height, device=pixels.device) * (3 * self.widths[:, None])
         windows = _select_windows(pixels, rows, 3 * width).view(*rows.shape, width, 3).transpose(2, 3)
@@ -151,7 +162,7 @@ class RowStarts:
 
 
 def _select_windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
-    """The bytes from each start on; rows below an image may start anywhere."""
+    """Select ``length`` bytes from each start on; padding rows below an image may start anywhere."""
     last = len(pixels) - length
     view = pixels.as_strided((last + 1, length), (1, 1))
     return view.index_select(0, starts.clamp(max=last).flatten()).view(*starts.shape, length)
@@ -159,7 +170,7 @@ def _select_windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> 
 
 @dataclass(frozen=True, eq=False)
 class SideWeights:
-    """The weights that Pillow gives the pixels of one side of n images, as whole numbers."""
+    """Pillow's integer weights of the pixels of one side of n images."""
 
     pixels: torch.Tensor
     """The pixel of each tap: n × 2 · crop × taps."""
@@ -175,7 +186,7 @@ class SideWeights:
         preparation: ImagePreprocessing,
         largest: float,
     ) -> SideWeights:
-        """The weights of sides, given by their sizes before and after, and where the crop starts.
+        """Compute the weights of sides from their sizes before and after, and the start of the crop.
 
         ``largest`` is the largest of the scales. The operations are those of Pillow in double precision, in its order:
         another order would round some weights differently.
@@ -199,17 +210,17 @@ class SideWeights:
         return cls(pixels.repeat(1, 2, 1), torch.cat([upper, whole - upper * 2.0**HALF], dim=1).float())
 
     def select(self, images: slice) -> SideWeights:
-        """The weights of some of the images."""
+        """Return the weights of some of the images."""
         return SideWeights(self.pixels[images], self.halves[images])
 
     def to_dense(self, longest: int) -> torch.Tensor:
-        """Both halves of the weights of all ``longest`` pixels of a side: n × 2 · crop × longest."""
+        """Return both halves of the weights as dense matrices: n × 2 · crop × longest."""
         matrix = self.halves.new_zeros((*self.halves.shape[:2], longest))
         return matrix.scatter_add_(2, self.pixels, self.halves)
 
 
 def _evaluate_filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
-    """The height of a filter at a distance from its center."""
+    """Evaluate a filter at a distance from its center."""
     torch = require("torch", "clip")
     x = distance.abs()
     if resample == "bilinear":
@@ -219,24 +230,24 @@ def _evaluate_filter(resample: str, distance: torch.Tensor) -> torch.Tensor:
 
 
 def _round_to_bytes(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
-    """The sums of a pass, given for both halves of the weights, divided by 2²², rounded, and cut to bytes."""
+    """Divide the sums of a pass, given for both halves of the weights, by 2²², round them, and clip them to bytes."""
     carried = lower.add_(2.0 ** (BITS - 1)).div_(2.0**HALF, rounding_mode="floor")
     return (upper + carried).div_(2.0 ** (BITS - HALF), rounding_mode="floor").clamp_(0, 255)
 
 
 def count_padding_bytes(sizes: Ints) -> int:
-    """How many bytes must follow images of these sizes in memory."""
+    """Return how many bytes must follow images of these sizes in memory."""
     return 3 * _pad_sides(sizes)[0]
 
 
 def _pad_sides(sizes: Ints) -> tuple[int, int]:
-    """The longest width and the longest height, padded."""
+    """Return the longest width and the longest height, padded to a multiple of ``STEP``."""
     width, height = (-(-sizes.max(axis=0) // STEP) * STEP).tolist()
     return width, height
 
 
 def _split_chunks(sizes: Ints) -> Iterator[slice]:
-    """Images that are resized together; sorted sizes are alike, so little is padded.
+    """Yield slices of images that are resized together; sizes are sorted, so little is padded.
 
     >>> list(_split_chunks(np.array([(640, 480)] * 150)))
     [slice(0, 102, None), slice(102, 150, None)]
@@ -252,9 +263,9 @@ def _split_chunks(sizes: Ints) -> Iterator[slice]:
 
 @cache
 def is_exact_on(preparation: ImagePreprocessing, device: Any) -> bool:
-    """Whether a device gives Pillow's pixels for images of noise, enlarged and shrunk as far as possible.
+    """Return True if a device gives Pillow's pixels for noise images, enlarged and shrunk as far as possible.
 
-    Otherwise Pillow has to resize.
+    Otherwise Pillow must resize.
     """
     from PIL import Image
 

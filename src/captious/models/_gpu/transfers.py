@@ -1,4 +1,4 @@
-"""Arrays from host memory to a GPU and back, while the GPU computes what came before.
+"""Copies of arrays between host memory and a GPU that overlap with computation.
 
 A GPU copies by itself only from pinned memory; torch hands such memory out again once it was read. Copies to the device
 have a stream of their own, which the computing one waits for.
@@ -25,7 +25,7 @@ STACKING = 4
 
 
 def copy_pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[Any]:
-    """A copy of an array that the device can fetch; in plain memory, which takes longer, if no other is left."""
+    """Copy an array to pinned memory; to plain memory, which transfers slower, if no pinned memory is left."""
     try:
         copy: npt.NDArray[Any] = _allocate(array.shape, array.dtype, device).numpy()
     except RuntimeError:
@@ -35,7 +35,7 @@ def copy_pinned(array: npt.NDArray[Any], device: torch.device) -> npt.NDArray[An
 
 
 def send(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.device) -> torch.Tensor:
-    """Rows of equal shape as one tensor on the device."""
+    """Copy rows of equal shape to the device as one tensor."""
     first = np.asarray(rows[0])
     together = _allocate((len(rows), *first.shape), first.dtype, device)
     if isinstance(rows, np.ndarray):
@@ -47,7 +47,7 @@ def send(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any], device: torch.devi
 
 
 def _stack(rows: Sequence[npt.NDArray[Any]], out: npt.NDArray[Any]) -> None:
-    """Stack rows by several threads: a single one copies a batch of images no faster than a GPU encodes it."""
+    """Stack rows with several threads: one thread copies a batch of images no faster than a GPU encodes it."""
     share = -(-len(rows) // STACKING)
 
     def fill(start: int) -> None:
@@ -62,7 +62,7 @@ def _get_stackers() -> ThreadPoolExecutor:
 
 
 def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
-    """Tensors in pinned memory, each on the device."""
+    """Copy tensors in pinned memory to the device, each as its own tensor."""
     if device.type != "cuda":
         return list(arrays)
     torch = require("torch", "clip")
@@ -76,7 +76,7 @@ def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torc
 
 
 def launch(compute: Callable[[], torch.Tensor]) -> Callable[[], Features]:
-    """Begin to compute on the device; the function that is returned waits for the result."""
+    """Start a computation on the device; return a function that waits for the result."""
     torch = require("torch", "clip")
     with torch.inference_mode():
         features = compute().float()
@@ -95,7 +95,7 @@ def launch(compute: Callable[[], torch.Tensor]) -> Callable[[], Features]:
 
 
 def _allocate(shape: Sequence[int], dtype: npt.DTypeLike, device: torch.device) -> torch.Tensor:
-    """Memory of the host, pinned if the device is a GPU."""
+    """Allocate host memory, pinned if the device is a GPU."""
     torch = require("torch", "clip")
     kind = torch.from_numpy(np.empty(0, dtype)).dtype
     return torch.empty(tuple(shape), dtype=kind, pin_memory=device.type == "cuda")  # type: ignore[no-any-return]
@@ -103,5 +103,5 @@ def _allocate(shape: Sequence[int], dtype: npt.DTypeLike, device: torch.device) 
 
 @cache
 def get_stream(purpose: str, device: torch.device) -> Any:
-    """The stream of a device that serves one purpose alone; it has memory of its own."""
+    """Return the stream of a device for one purpose; it has its own memory pool."""
     return require("torch", "clip").cuda.Stream(device)

@@ -1,4 +1,4 @@
-"""One run of questions: so many under way at a time, replies stored in groups, and an end that loses nothing."""
+"""One run of questions: a bounded number in flight, replies stored in groups, and nothing paid is lost at the end."""
 
 from __future__ import annotations
 
@@ -18,52 +18,53 @@ from captious.options import get_runtime
 if TYPE_CHECKING:
     from captious.models.chat.judge import Judge, Transport, Usage
 
-# Seconds that a question is left to another process, which asks it already; then it is asked here too.
+# Seconds to wait for a reply that another process has requested; then it is requested here too.
 OTHERS = 1200.0
-# Seconds between two looks at what other processes have stored.
+# Seconds between two checks for replies of other processes.
 GLANCE = 0.2
-# Replies that may wait for the disk; then nothing more is asked until it has taken them.
+# Largest number of replies that wait to be written; then no further question is asked.
 UNSTORED = 64
 
 
 class StoredReply(NamedTuple):
-    """A reply, and what is stored of it."""
+    """A reply with its record in the store."""
 
     reply: Reply
     record: ReplyRecord
 
 
 class Asking:
-    """Asks what is not stored. Each reply is on the disk before it counts; the next question does not wait for that.
+    """Asks the questions that are not stored. A reply is on disk before it counts; questions do not wait for the disk.
 
     Replies that come while others are written make the next group, so that a slow disk costs a wait per group.
     """
 
     def __init__(self, judge: Judge, waiting: Mapping[str, Request], replies: dict[str, Reply | Failure], what: str):
-        """``waiting`` are questions by their digests; what comes goes into ``replies``."""
+        """Take the open questions by their digests; answers are added to ``replies``."""
         self.judge, self.replies, self.what = judge, replies, what
         self.total = len(replies) + len(waiting)
         self._workers = min(judge.judging.concurrency, len(waiting))
         self._questions = iter(waiting.items())
         self._elsewhere: dict[str, Request] = {}
-        """Questions that another process, or another thread, is asking."""
+        """Questions that another process or thread is asking."""
         self._claimed: set[str] = set()
         self._stop: list[InputError | asyncio.CancelledError] = []
         self._unstored = judge.usage.since(judge.usage)
-        """Replies that are paid for and not stored yet."""
+        """Usage of replies that are not stored yet."""
         self._estimated = False
-        """Whether it was said that tokens are estimated."""
+        """True once the estimate was logged."""
         self._runtime = get_runtime()
 
     @property
     def _paid(self) -> Usage:
-        """The usage that counts towards the ceiling, also what others that share it have asked meanwhile."""
+        """Usage that counts towards the budget, including what other runs that share it asked meanwhile."""
         return self.judge.usage.plus(self._unstored)
 
     async def run(self) -> None:
-        """Ask everything, or until something ends the run.
+        """Ask all questions, or until an error or the budget stops the run.
 
-        Cancelling it once ends the asking, but not what is under way, which is paid for; a second time ends all.
+        The first cancellation stops new questions and waits for those in flight, which are paid for; a second one drops
+        them.
         """
         work = asyncio.ensure_future(self._ask_and_store())
         try:
@@ -73,7 +74,7 @@ class Asking:
             self._runtime.log(f"{self.judge.model}: waiting for the pending replies; interrupt again to drop them")
             await work
         if self._stop:
-            reached = self.judge.check_budget(self._paid)  # with what was under way when it was
+            reached = self.judge.check_budget(self._paid)  # including the requests that were in flight
             raise reached or self._stop[0]
 
     async def _ask_and_store(self) -> None:
@@ -94,9 +95,9 @@ class Asking:
             self.judge.store.claims.give_back(*self._claimed)
 
     async def _ask(self, transport: Transport, queue: asyncio.Queue[StoredReply | None], insist: bool = False) -> None:
-        """Ask one question after the other; several of these share the questions.
+        """Ask one question after the other; several workers share the questions.
 
-        What somebody else is asking is left for later, unless one must ``insist``.
+        A question that another process asks already is left for later, unless ``insist`` is set.
         """
         for digest, request in self._questions:
             if not self._stop and (ceiling := self.judge.check_budget(self._paid)):
@@ -108,7 +109,7 @@ class Asking:
             elif not insist:
                 self._elsewhere[digest] = request
                 continue
-            if stored := self.judge.store.get([digest]):  # by somebody else, since this run looked
+            if stored := self.judge.store.get([digest]):  # written by another process since the first lookup
                 self.replies[digest] = Reply.of(stored[digest])
                 self.judge.usage.stored += 1
                 self.judge.store.claims.give_back(digest)
@@ -131,8 +132,12 @@ class Asking:
     async def _ask_one(self, transport: Transport, digest: str, request: Request) -> StoredReply | Failure:
         started, model = time.monotonic(), self.judge.model
         try:
-            # Images are read and encoded beside the event loop, which goes on with other questions.
-            body = await asyncio.to_thread(request.build_payload, model) if request.images else request.build_payload(model)
+            # Images are read and encoded in a thread, so that the event loop is not blocked.
+            body = (
+                await asyncio.to_thread(request.build_payload, model)
+                if request.images
+                else request.build_payload(model)
+            )
             response = await transport.complete(body)
             reply = self._fill_counts(Reply.of(response), request)
         except EndpointUnavailable:
@@ -145,7 +150,7 @@ class Asking:
         return StoredReply(reply, ReplyRecord(digest, asked, response, time.monotonic() - started))
 
     def _fill_counts(self, reply: Reply, request: Request) -> Reply:
-        """The reply with tokens for the ceiling, estimated where the server counts none."""
+        """Return the reply with token counts for the budget, estimated if the server counts none."""
         if reply.counted:
             return reply
         judging = self.judge.judging
@@ -155,7 +160,7 @@ class Asking:
         return replace(reply, prompt_tokens=request.estimated_tokens)
 
     async def _store(self, queue: asyncio.Queue[StoredReply | None]) -> None:
-        """Write replies until a None comes; then they count."""
+        """Write replies in groups until None arrives; a reply counts once it is written."""
         answer = await queue.get()
         while answer is not None:
             group = [answer]

@@ -1,6 +1,6 @@
 """Locks on questions that are being asked, so that no two processes pay for the same one.
 
-A claim is a lock on one byte of a file beside the store of replies. It ends with the process that holds it.
+A claim is a lock on one byte of a file next to the reply store. The system releases it when the process ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import Lock
 
 from captious._core.files import PRIVATE
 
-# Digits of a digest that name the byte: 60 bits, so that two questions hardly ever share one.
+# Digits of a digest that select the byte to lock: 60 bits, so that two questions hardly ever share one.
 HEXADECIMAL = 15
 
 

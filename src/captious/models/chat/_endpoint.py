@@ -1,4 +1,4 @@
-"""A server that speaks the OpenAI protocol: one POST, tried again where that helps, as many at a time as it bears."""
+"""Client of a server with the OpenAI protocol: POST with retries and adaptive concurrency."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ from captious._core.files import SMALL, read_regular
 from captious.errors import InputError, format_one_line, require
 
 TRIES = 8
-# The timeout before any request has reached the server: a wrong address is reported within seconds.
+# Tries before any request has reached the server: a wrong address is reported within seconds.
 TRIES_TO_CONNECT = 3
-# Where a server takes the request and no whole reply comes in time.
+# Tries if a server accepts the request but does not reply in time.
 TRIES_IN_SILENCE = 2
-# Seconds until a connection is there.
+# Timeout of a connection, in seconds.
 LONGEST_CONNECT = 20.0
 # Longest pause before another try, in seconds.
 SLOWEST = 60.0
-# Seconds that a server's Retry-After may ask for; one that asks for more ends the run.
+# Longest Retry-After that is respected, in seconds; a longer one ends the run.
 LONGEST_WAIT = 120.0
-# Seconds for one question with all its tries and pauses.
+# Timeout of one question with all its tries and pauses, in seconds.
 PATIENCE = 900.0
-# Bytes of a response, also once it is unpacked; one with the probabilities of 1,024 tokens has about 2 million.
+# Largest response in bytes, compressed or not; with probabilities of 1,024 tokens it has about 2 million.
 LONGEST_REPLY = 32 * 2**20
-# Bytes of one header.
+# Largest header in bytes.
 LONGEST_HEADER = 2**16
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-# Status codes that every other request would get too: the run stops.
+# Status codes that every request would get: the run stops.
 HOPELESS = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
-# Words in a 429 response that mean that waiting does not help.
+# Words in a 429 response after which waiting does not help.
 NO_MONEY = ("insufficient_quota", "exceeded your current quota", "billing")
-# Words of servers that answer 500 to an image because their model has no eyes.
+# Words in a 500 response of servers whose model cannot read images.
 NO_IMAGES = ("mmproj", "image input", "does not support image", "multimodal")
-# What some models refuse to be told; asked again without it, which the response then records.
+# Parameters that some models refuse; the request is repeated without them, and the response records it.
 OPTIONAL = ("max_tokens", "temperature", "seed")
 REFUSED = ("unsupported", "not support", "unrecognized", "unknown", "extra", "not permitted", "not allowed")
 
 
 class Unanswered(Exception):
-    """One request has no reply, and repeating it will not help; others may still have one."""
+    """Raised if one request has no reply and a retry will not help; other requests may succeed."""
 
 
 class EndpointUnavailable(InputError):
-    """No request can be answered: the server is away, or it refuses the key or the model."""
+    """Raised if no request can be answered: the server is down, or it refuses the key or the model."""
 
 
 class HttpResponse(NamedTuple):
-    """What a server sent, read to its end and unpacked."""
+    """Response of a server, read to its end and decompressed."""
 
     status: int
     content: bytes
     retry_after: str | None
 
     def json(self) -> Any:
-        """The value in it; a ValueError where there is none."""
+        """Return the parsed content; raise ValueError if it is not JSON."""
         try:
             return json.loads(self.content)
         except RecursionError:
@@ -75,7 +75,7 @@ class HttpResponse(NamedTuple):
 
 
 class Endpoint:
-    """Where requests go. Not more than `limit` of them are under way; the server's 429 halves it, success raises it."""
+    """Client of one server. At most `limit` requests are in flight; a 429 halves the limit, success raises it."""
 
     def __init__(
         self, url: str, key: str = "", concurrency: int = 8, pause: float = 1.0, timeout: float = 300.0
@@ -102,7 +102,7 @@ class Endpoint:
             connector=aiohttp.TCPConnector(limit=self.most, ssl=_load_certificates(self.url)),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=LONGEST_CONNECT),
-            auto_decompress=False,  # which would have no bound
+            auto_decompress=False,  # aiohttp's decompression has no size limit
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=_find_proxy(self.url),
             max_field_size=LONGEST_HEADER,
@@ -114,7 +114,7 @@ class Endpoint:
         await self._session.close()
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The response as the server sent it, with a list of what it refused to be told."""
+        """Send a request with retries and return the response, with a list of the parameters that the model refused."""
         aiohttp = require("aiohttp", "judge")
         answered, tries, attempt, loop = self._answered, TRIES, 0, asyncio.get_running_loop()
         end = loop.time() + PATIENCE
@@ -134,7 +134,7 @@ class Endpoint:
                     wait = parse_retry_after(answer.retry_after)
                     if answer.status == 429:
                         self._lower_limit()
-                except aiohttp.ClientError as error:  # before the other: a connection that takes too long is both
+                except aiohttp.ClientError as error:  # before TimeoutError: a connection timeout is both
                     problem = f"{self.name}: cannot be reached ({self._describe_error(error)})"
                     if isinstance(error, aiohttp.ClientConnectorError) and not self._answered:
                         tries = TRIES_TO_CONNECT
@@ -148,12 +148,12 @@ class Endpoint:
                 break
             self.retries += 1
             await asyncio.sleep(pause)
-        if self._answered > answered:  # the server works: it is this request that it cannot bear
+        if self._answered > answered:  # the server answers others, so this request is at fault
             raise Unanswered(f"{problem}, {attempt} times".removeprefix(f"{self.name}: "))
         raise EndpointUnavailable(f"{problem}, {attempt} times; {STORED}")
 
     async def _post(self, body: Mapping[str, Any]) -> HttpResponse:
-        """Send a request, and read the answer as far as it may go."""
+        """Send a request, and read the response up to the size limit."""
         address, data = f"{self.url}/chat/completions", json.dumps(body).encode()
         async with self._session.post(address, data=data, allow_redirects=False) as response:
             content = bytearray()
@@ -166,7 +166,7 @@ class Endpoint:
 
     @asynccontextmanager
     async def _wait_turn(self) -> AsyncIterator[None]:
-        """Wait until fewer requests than the limit are under way, and be one of them."""
+        """Wait until fewer requests than the limit are in flight, and count as one of them inside the block."""
         async with self._free:
             await self._free.wait_for(lambda: self._under_way < max(1, int(self.limit)))
             self._under_way += 1
@@ -178,7 +178,9 @@ class Endpoint:
                 self._free.notify_all()
 
     def _learn_refusal(self, answer: HttpResponse, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
-        """Whether the server refuses a parameter that it can do without, so that the request goes again at once."""
+        """Record the optional parameters that the server refuses; return True if the request can be sent again without
+        them.
+        """
         words = self._extract_message(answer).lower()
         if answer.status not in (400, 422) or not any(word in words for word in REFUSED):
             return False
@@ -187,7 +189,7 @@ class Endpoint:
         return bool(refused) or self.without != without
 
     def _describe_problem(self, answer: HttpResponse) -> str:
-        """What went wrong, where another try may help; otherwise an exception."""
+        """Return a message if a retry may help; otherwise raise an exception."""
         code, words = answer.status, self._extract_message(answer)
         problem = f"{self.name}: status {code} ({words})" if words else f"{self.name}: status {code}"
         if code in HOPELESS or (code == 429 and any(word in words.lower() for word in NO_MONEY)):
@@ -199,7 +201,7 @@ class Endpoint:
         return problem
 
     def _describe_error(self, error: Exception) -> str:
-        """Why a request did not get through, without the key, which a server may send back and aiohttp then quotes.
+        """Return why a request failed, without the key, which a server may echo and aiohttp then quotes.
 
         Some of aiohttp's errors name the whole address besides their message.
         """
@@ -209,20 +211,20 @@ class Endpoint:
         return redact_secret(shown, self._key)[:160] or type(error).__name__
 
     def _compute_pause(self, attempt: int) -> float:
-        """Exponential with jitter: all clients that a server sent away do not come back together."""
+        """Return the pause before a retry, exponential with jitter, so that clients do not all retry at once."""
         return min(SLOWEST, self.pause * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1.0)
 
     def _raise_limit(self) -> None:
         self.limit = min(float(self.most), self.limit + 1 / self.limit)
 
     def _lower_limit(self) -> None:
-        """Halve the number under way; not for every one of the refusals that arrive together."""
+        """Halve the limit, but only once for refusals that arrive together."""
         now = asyncio.get_running_loop().time()
         if now - self._halved > self.pause:
             self.limit, self._halved = max(1.0, self.limit / 2), now
 
     def _decode_response(self, answer: HttpResponse) -> dict[str, Any]:
-        """The response in an answer; the key is nowhere in it."""
+        """Parse the response and redact the key in it."""
         try:
             response = answer.json()
         except ValueError:
@@ -234,7 +236,7 @@ class Endpoint:
         return dict(response)
 
     def _extract_message(self, answer: HttpResponse) -> str:
-        """The server's own words, wherever it put them, without the key or a part of it."""
+        """Extract the server's error message from the common places, without the key or a part of it."""
         try:
             body = answer.json()
             error = body.get("error", body) if isinstance(body, dict) else body
@@ -245,12 +247,12 @@ class Endpoint:
 
 
 STORED = "all replies received are stored; run again to continue"
-# Characters of a key from which on it is taken for a secret, and of a part of it that is not shown.
+# Shortest key that is redacted, and shortest part of it.
 SECRET, PART = 16, 8
 
 
 def redact_secret(text: str, key: str, part: int = PART) -> str:
-    r"""A text in which a key, and every longer part of it, is an ellipsis, also where characters of it are escaped.
+    r"""Replace a key, and every longer part of it, by an ellipsis, even if its characters are escaped.
 
     >>> redact_secret("bad key: sk-abcdefghijklmnop and sk-abcdef***", "sk-abcdefghijklmnop")
     'bad key: … and …***'
@@ -294,7 +296,7 @@ def _mark_secret(text: str, key: str, part: int) -> bytearray | None:
     return hidden
 
 
-# One character, or its escape in JSON (also within another text of JSON), in an address, or by a backslash.
+# One character, or its escape: in JSON (also nested JSON), in a URL, or by a backslash.
 _CHARACTER = re.compile(r"\\+u00([0-9a-f]{2})|%([0-9a-f]{2})|\\+([!-~])|.", re.IGNORECASE | re.DOTALL)
 
 
@@ -304,7 +306,7 @@ def _decode_escape(match: re.Match[str]) -> str:
 
 
 def _redact_value(value: Any, key: str) -> Any:
-    """A value of JSON with an ellipsis for the key, and for half of it or more, in all its texts."""
+    """Redact the key, and half of it or more, in all strings of a JSON value."""
     part = max(PART, len(key) // 2)
     if isinstance(value, str):
         return redact_secret(value, key, part)
@@ -318,7 +320,7 @@ def _redact_value(value: Any, key: str) -> Any:
 
 
 def _hide_tokens(tokens: Sequence[Mapping[str, Any]], key: str, part: int) -> Sequence[Mapping[str, Any]]:
-    """Hide the tokens of a key among the tokens of a reply, which come with their probabilities."""
+    """Hide the tokens of a key in the list of a reply's tokens, whose strings must be joined to find it."""
     hidden = _mark_secret("".join(one["token"] for one in tokens), key, part)
     if hidden is None:
         return tokens
@@ -330,7 +332,7 @@ def _hide_tokens(tokens: Sequence[Mapping[str, Any]], key: str, part: int) -> Se
 
 
 def _load_certificates(url: str) -> SSLContext | bool:
-    """What the server's certificate is verified against: the user's own file or folder, or certifi's list."""
+    """Load the certificates to verify the server with: the user's own file or folder, or certifi's list."""
     if not url.startswith("https:"):
         return True
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
@@ -340,7 +342,7 @@ def _load_certificates(url: str) -> SSLContext | bool:
 
 
 def _find_proxy(url: str) -> str | None:
-    """The proxy that the environment names for an address."""
+    """Return the proxy that the environment sets for an address."""
     parts, proxies = urlsplit(url), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.netloc):
@@ -352,7 +354,7 @@ def _find_proxy(url: str) -> str | None:
 
 
 def _unpack(content: bytes, encoding: str) -> bytes:
-    """The content of a response that may be compressed; not more of it than a reply may have."""
+    """Decompress the content of a response; raise Unanswered beyond the size limit."""
     kind = encoding.strip().lower()
     if kind in ("", "identity"):
         return content
@@ -369,7 +371,7 @@ def _unpack(content: bytes, encoding: str) -> bytes:
 
 
 def _format_duration(seconds: float) -> str:
-    """A time as people say it.
+    """Format a time in minutes, hours or days.
 
     >>> _format_duration(300), _format_duration(99999999)
     ('5 minutes', '1157 days')
@@ -381,7 +383,7 @@ def _format_duration(seconds: float) -> str:
 
 
 def read_key(file: str | Path | None) -> str:
-    """The key from a file, or from the variable OPENAI_API_KEY; empty where the server wants none."""
+    """Read the key from a file, or from the variable OPENAI_API_KEY; empty if there is none."""
     source: Any = file or "OPENAI_API_KEY"
     try:
         key = os.environ.get(source, "") if file is None else read_regular(file, SMALL).decode()
@@ -394,7 +396,7 @@ def read_key(file: str | Path | None) -> str:
 
 
 def parse_retry_after(header: str | None) -> float | None:
-    """Seconds that a server asks for: a number, or a date.
+    """Parse a Retry-After header, a number or a date, to seconds.
 
     >>> parse_retry_after("2.5"), parse_retry_after("900"), parse_retry_after(None), parse_retry_after("soon")
     (2.5, 900.0, None, None)
@@ -425,7 +427,7 @@ def _check_url(url: str) -> str:
 
 
 def redact_address(url: str) -> str:
-    """An address in a message: a password, a query and long words of the path may be keys.
+    """Format an address for a message without password, query and long words of the path, which may be keys.
 
     >>> redact_address("https://me:pass@api.example/v1?key=abc"), redact_address("http://a/0123456789abcdef0/v1")
     ('https://api.example/v1?…', 'http://a/…/v1')
@@ -438,6 +440,6 @@ def redact_address(url: str) -> str:
 
 
 def _drop_refused(body: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
-    """The body less what the model refuses to be told; new models of OpenAI have another name for the length."""
+    """Return the body without refused parameters; new models of OpenAI have another name for the length."""
     reduced = {name: value for name, value in body.items() if name not in without}
     return reduced | ({"max_completion_tokens": body["max_tokens"]} if "max_tokens" in without else {})

@@ -1,4 +1,4 @@
-"""A chat model of ``transformers`` in this process, behind the same JSON as a server."""
+"""A chat model of ``transformers`` in this process, with the JSON interface of a server."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from captious.errors import InputError, format_one_line, require
 from captious.models.chat._endpoint import Unanswered
-from captious.models.devices import quiet, resolve_device, resolve_precision, get_torch_dtype, hash_weights
-from captious.models.hub import TEXT_FILES, ModelRegistry, get_file_stats, find, find_local
+from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
+from captious.models.hub import TEXT_FILES, ModelRegistry, find, find_local, get_file_stats
 from captious.options import get_runtime
 
 _LOADED: ModelRegistry[Weights] = ModelRegistry(limit=1)
@@ -24,7 +24,7 @@ CONTENT = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt"
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A model with its tokenizer."""
+    """Causal language model with its tokenizer."""
 
     name: str
     module: Any = field(repr=False)
@@ -32,7 +32,7 @@ class Weights:
 
 
 class LocalModel:
-    """Answers one request at a time. It reads text only; an image is refused."""
+    """Transport to a model in this process. It answers one request at a time and refuses images."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -45,14 +45,14 @@ class LocalModel:
         pass
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The response, in the form of a server's."""
+        """Return a response in the form of a server's."""
         if any(not isinstance(message["content"], str) for message in body["messages"]):
             raise Unanswered("the model in this process cannot read images")
         return await asyncio.to_thread(generate, self._weights, body)
 
 
 def load_weights(source: str) -> Weights:
-    """The model of a folder or hub id."""
+    """Load the model of a folder or hub id."""
     runtime = get_runtime()
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
@@ -75,9 +75,9 @@ def load_weights(source: str) -> Weights:
 
 
 def compute_content_key(source: str, fetch: bool) -> str:
-    """The key of a model by the content of its files, wherever they are.
+    """Return the key of a model by the content of its files, which does not depend on their location.
 
-    A model that is not on this machine is fetched first, or has its name alone where nothing may be fetched.
+    A model that is not on this machine is fetched first; if ``fetch`` is off, its name is the key.
     """
     folder = _find(source) if fetch else find_local(source) or _find_cached(source)
     return f"local:{_hash_content(folder, get_file_stats(folder))}" if folder else f"local:{source}"
@@ -88,7 +88,7 @@ def _find(source: str) -> Path:
 
 
 def _find_cached(repository: str) -> Path | None:
-    """The folder of a model in the hub's cache."""
+    """Return the folder of a model in the hub's cache; None if it is not cached."""
     hub, errors = require("huggingface_hub", "clip"), require("huggingface_hub.errors", "clip")
     with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
         return Path(hub.snapshot_download(repository, local_files_only=True))
@@ -108,7 +108,7 @@ def _hash_content(folder: Path, stats: object) -> str:
 
 
 def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:
-    """One reply: greedy at temperature 0, else sampled under the seed of the request."""
+    """Generate one reply: greedy at temperature 0, else sampled with the seed of the request."""
     torch = require("torch", "clip")
     tokenizer, module = weights.tokenizer, weights.module
     with quiet():
@@ -163,7 +163,7 @@ def _list_alternatives(tokenizer: Any, before: list[int], token: int, logprobs: 
 
 
 def _decode_token(tokenizer: Any, before: list[int], token: int) -> str:
-    """What a token adds to the text: many tokenizers decode a token alone without the space before it."""
+    """Return the text that a token adds: many tokenizers drop the leading space of a single token."""
     context = [one for one in before if one not in tokenizer.all_special_ids][-1:]
     whole: str = tokenizer.decode([*context, token], skip_special_tokens=True)
     return whole[len(tokenizer.decode(context)) :] if context else whole

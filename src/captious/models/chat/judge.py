@@ -1,4 +1,4 @@
-"""A judge: asks a model many questions at once, looks up what was asked before, and keeps within a ceiling."""
+"""A judge: asks a chat model many questions at once, reuses stored replies, and stops at a budget."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ from captious.options import Judging, get_runtime
 
 T = TypeVar("T")
 Ability = Literal["logprobs", "schema", "images", "n", "seed"]
-# The prefix of a folder or hub id of a model that runs in this process.
+# Prefix of the folder or hub id of a model that runs in this process.
 LOCAL = "local:"
 # Open stores by process and path: a connection to SQLite must not cross a fork.
 _STORES: dict[tuple[int, Path], ReplyStore] = {}
 _OPENING, _COUNTING = threading.Lock(), threading.Lock()
-# What was spent under the same options in this process: a ceiling holds for all metrics and models together.
+# Usage by options in this process: a budget is shared by all metrics and models.
 _USAGE: dict[Judging, Usage] = {}
 
 
 class Transport(Protocol):
-    """What brings a request to a model, in the JSON of the OpenAI protocol."""
+    """Interface that sends a request to a model, in the JSON of the OpenAI protocol."""
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The raw response; `Unanswered` where this request has none, `EndpointUnavailable` where none has."""
+        """Return the raw response; raise `Unanswered` if this request fails, `EndpointUnavailable` if all would."""
 
 
 @dataclass
 class Usage:
-    """What a judge has done so far."""
+    """Calls, tokens and time of a judge."""
 
     calls: int = 0
     stored: int = 0
-    """Questions whose reply was there already."""
+    """Questions with a stored reply."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
     seconds: float = 0.0
     """The time from the first question of a run to its last reply."""
     estimated: int = 0
-    """Calls whose tokens the server did not count, or counted in a way that cannot be."""
+    """Calls without a plausible token count of the server."""
 
     def add(self, reply: Reply, times: int = 1) -> None:
-        """Count a call; with -1, take it back."""
+        """Count a call; with -1, undo it."""
         with _COUNTING:
             self.calls += times
             self.estimated += times * (not reply.counted)
@@ -68,7 +68,7 @@ class Usage:
             self.reply_tokens += times * reply.reply_tokens
 
     def cost(self, prices: tuple[float, float]) -> float:
-        """The cost in the currency of the prices, which are for a million tokens of prompt and of reply."""
+        """Return the cost in the currency of the prices, which are per million tokens of prompt and of reply."""
         return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
 
     def plus(self, other: Usage) -> Usage:
@@ -76,11 +76,11 @@ class Usage:
         return Usage(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def since(self, before: Usage) -> Usage:
-        """What was done since."""
+        """Return the usage since an earlier one."""
         return Usage(*(getattr(self, one.name) - getattr(before, one.name) for one in fields(self)))
 
     def line(self, prices: tuple[float, float]) -> str:
-        """Everything in one line.
+        """Format everything in one line.
 
         >>> Usage(2, 1, 300, 40, 1.25).line((0.15, 0.6))
         '2 calls, 1 reply from the store, 300 + 40 tokens, 1.2 s, cost 0.000069'
@@ -97,7 +97,7 @@ class Usage:
 
 
 def format_cost(cost: float) -> str:
-    """Money with two decimals, or with two digits where it is less than a hundredth.
+    """Format money with two decimals, or with two digits if it is less than a hundredth.
 
     >>> format_cost(12.345), format_cost(0.000069), format_cost(0.0)
     ('12.35', '0.000069', '0.00')
@@ -107,7 +107,7 @@ def format_cost(cost: float) -> str:
 
 @dataclass(eq=False)
 class Judge:
-    """A model that answers questions. Made by `load_judge`."""
+    """A model that answers questions, made by `load_judge`."""
 
     model: str
     connect: Callable[[], AbstractAsyncContextManager[Transport]] = field(repr=False)
@@ -115,16 +115,16 @@ class Judge:
     judging: Judging = field(default_factory=Judging, repr=False)
     usage: Usage = field(default_factory=Usage)
     reported: set[str] = field(default_factory=set)
-    """What the server called itself in the replies that were used."""
+    """Model names that the server reported."""
     without: set[str] = field(default_factory=set)
-    """Parameters that the model refused to be told."""
+    """Parameters that the model refused."""
     abilities: dict[Ability, bool] = field(default_factory=dict)
-    """What the server was seen to do or not, of what was asked for."""
+    """Results of the probes."""
     key: Callable[[], str] | None = field(default=None, repr=False)
-    """What identifies a model in digests, where its name says too little; without it the name does."""
+    """Function that returns the model's key in digests; by default the key is the name."""
 
     def find_unanswered(self, requests: Sequence[Request]) -> tuple[dict[str, Request], set[str]]:
-        """The different questions that have no stored reply, by digest, and the digests of those that have one.
+        """Return the distinct questions without a stored reply, by digest, and the digests of the others.
 
         Nothing is sent.
         """
@@ -133,7 +133,7 @@ class Judge:
         return {digest: request for digest, request in questions.items() if digest not in stored}, stored
 
     def ask(self, requests: Sequence[Request], what: str = "asking") -> list[Reply | Failure]:
-        """A reply to each request, or why there is none. Equal requests are sent once."""
+        """Return a reply to each request, or the reason of its failure. Equal requests are sent once."""
         digests = [self._digest(request) for request in requests]
         questions = {
             digest: request for digest, request in zip(digests, requests, strict=True) if isinstance(digest, str)
@@ -165,14 +165,14 @@ class Judge:
         return [replies[digest] if isinstance(digest, str) else digest for digest in digests]
 
     def _digest(self, request: Request) -> str | Failure:
-        """What the reply is stored under; an image that cannot be read has none."""
+        """Return the key of the reply in the store, or a Failure if an image cannot be read."""
         try:
             return request.digest(self._model_key)
         except UnreadableImage as error:
             return Failure(f"image: {error}")
 
     def check_budget(self, usage: Usage) -> InputError | None:
-        """What ends a run that has used so much."""
+        """Return an error if the token or cost budget is exhausted."""
         judging = self.judging
         tokens, cost = usage.prompt_tokens + usage.reply_tokens, usage.cost(judging.prices)
         if judging.most_tokens is not None and tokens >= judging.most_tokens:
@@ -185,18 +185,18 @@ class Judge:
         return InputError(f"{self.model}: {reached}; {kept}")
 
     def can(self, ability: Ability) -> bool:
-        """Whether the server really does what it is asked: a small call or two, stored like any other."""
+        """Test by a small call or two whether the server has an ability; the replies are stored like any other."""
         replies = self.ask(_make_probes(ability), f"probing {ability}")
         answered = [reply for reply in replies if isinstance(reply, Reply)]
         self.abilities[ability] = len(answered) == len(replies) and _check_probes(ability, *answered)
         return self.abilities[ability]
 
     def list_probes(self, ability: Ability) -> list[Request]:
-        """What `can` asks, for a plan."""
+        """Return the requests that `can` would send, for a plan."""
         return _make_probes(ability)
 
     def has_ability(self, ability: Ability) -> bool:
-        """Whether an earlier run saw the ability. Nothing is asked."""
+        """Return True if an earlier run saw the ability. Nothing is asked."""
         try:
             return replace(self, judging=replace(self.judging, replay=True), usage=Usage()).can(ability)
         except InputError:
@@ -208,16 +208,14 @@ class Judge:
 
     @property
     def identity(self) -> str:
-        """The model for a signature: its name, what the server calls itself where that is another one, and what it
-        refused to be told.
-        """
+        """Model in a signature: its name, the server's name if it differs, and the refused parameters."""
         others = sorted({PurePath(name).name for name in self.reported} - {self.model})
         facts = [*others, *(f"no {name}" for name in sorted(self.without - {"max_tokens"}))]
         return f"{self.model}[{','.join(facts)}]" if facts else self.model
 
 
 def load_judge(model: str, judging: Judging | None = None) -> Judge:
-    """The judge of this name: behind the endpoint, or with ``local:`` before it a model of ``transformers`` here.
+    """Load the judge of this name: behind the endpoint, or with the prefix ``local:`` a ``transformers`` model here.
 
     The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
     """
@@ -235,7 +233,9 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
 
         alone, source = replace(judging, concurrency=1), model.removeprefix(LOCAL)
         asking = not (judging.replay or judging.dry_run)
-        return Judge(model, partial(LocalModel, source), store, alone, usage, key=partial(compute_content_key, source, asking))
+        return Judge(
+            model, partial(LocalModel, source), store, alone, usage, key=partial(compute_content_key, source, asking)
+        )
     url = judging.endpoint or os.environ.get("OPENAI_BASE_URL", "")
 
     def connect() -> Endpoint:
@@ -256,7 +256,7 @@ def ask_and_parse(
     tries: int = 3,
     what: str = "asking",
 ) -> list[T | Failure]:
-    """What `parse` reads in each reply. Where it raises a ValueError, the question is asked again, more freely.
+    """Ask all requests and parse each reply; if `parse` raises a ValueError, ask again at a higher temperature.
 
     Requests that expect different things have a parser each. A server repeats itself at temperature 0, so every further
     try is a new sample at a higher temperature.
@@ -281,7 +281,7 @@ def ask_and_parse(
 
 
 class _Unreadable(Failure):
-    """A reply that came and could not be parsed."""
+    """A reply that could not be parsed."""
 
 
 def _parse_reply(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Failure:
@@ -298,7 +298,7 @@ def _parse_reply(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Fai
 
 
 def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where an event loop runs already, as in a notebook.
+    """Run a coroutine to its end, even if an event loop is running already, as in a notebook.
 
     It runs in a thread of its own. An interrupt (Ctrl-C) cancels the coroutine and waits for its end; a second one
     cancels it again.
@@ -324,11 +324,11 @@ def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
     while not outcome.done():
         try:
             if thread.ident is None and not interrupted:
-                thread.start()  # which waits, so that an interrupt may come here too
-            wait([outcome], timeout=1.0)  # on Windows a wait without an end cannot be interrupted
+                thread.start()  # it waits for the thread, so an interrupt may arrive here too
+            wait([outcome], timeout=1.0)  # on Windows a wait without a timeout cannot be interrupted
         except KeyboardInterrupt:
             interrupted = True
-            if not begun.wait(5.0):  # it came before the thread began: nothing was asked
+            if not begun.wait(5.0):  # interrupted before the thread began: nothing was asked
                 raise
             for loop, task in tasks:
                 with suppress(RuntimeError):  # the loop has ended in the meantime
@@ -347,14 +347,14 @@ _SURE = {
 
 
 def _make_probes(ability: Ability) -> list[Request]:
-    """Small questions that show whether the server has the ability."""
+    """Return small questions whose replies show whether the server has the ability."""
     if ability == "schema":
         return [Request((Turn("user", "Are you sure?"),), max_tokens=64, schema=_SURE)]
     if ability == "logprobs":
         return [Request((Turn("user", "Say one digit."),), max_tokens=2, top_logprobs=5)]
     if ability == "n":
         return [Request((Turn("user", "Say one digit."),), temperature=1.0, max_tokens=2, choices=2)]
-    if ability == "seed":  # with one seed the longer reply begins as the shorter one does
+    if ability == "seed":  # with equal seeds the shorter reply is a prefix of the longer one
         turn = Turn("user", "Write ten words that have nothing to do with each other.")
         return [Request((turn,), temperature=1.0, max_tokens=length, sample=1) for length in (24, 25)]
     red = ImageData(np.full((28, 28, 3), (255, 0, 0), np.uint8))
@@ -362,7 +362,7 @@ def _make_probes(ability: Ability) -> list[Request]:
 
 
 def _check_probes(ability: Ability, reply: Reply, *others: Reply) -> bool:
-    """Whether the replies to the probes are those of a server that has the ability."""
+    """Return True if the replies to the probes show the ability."""
     if ability == "logprobs":
         return bool(reply.tokens and reply.tokens[0].top)
     if ability == "n":

@@ -15,15 +15,15 @@ from typing import Any, Literal
 from captious.captions import ImageSource
 from captious.io.images import decode_image, read_image
 
-# Images that servers decode, by their first bytes; others are sent as PNG.
+# Image formats that servers decode, with their first bytes; others are converted to PNG.
 AS_THEY_ARE = {"image/jpeg": b"\xff\xd8\xff", "image/png": b"\x89PNG\r\n\x1a\n", "image/gif": b"GIF8"}
 
 
-# Characters of a token of English, about.
+# Average characters per token of English.
 CHARACTERS = 4
-# Tokens of an image, about: what GPT-4o takes for 1024 × 1024 pixels; LLaVA-1.5 takes 576.
+# Estimated tokens of an image: GPT-4o needs 765 for 1024 × 1024 pixels, LLaVA-1.5 576.
 IMAGE_TOKENS = 765
-# Tokens of one call that a server may report; more is a mistake of its own.
+# Largest plausible token count of one call; a larger report is an error of the server.
 MOST_TOKENS = 10**8
 
 
@@ -53,15 +53,15 @@ class Request:
     temperature: float = 0.0
     max_tokens: int = 1024
     top_logprobs: int = 0
-    """How many alternatives of every token are asked for; 0 asks for no probabilities."""
+    """Number of alternatives per token; 0 requests no probabilities."""
     schema: Mapping[str, Any] | None = None
-    """JSON schema of the reply; it changes what a model says, so it is part of the digest."""
+    """JSON schema of the reply; it changes replies, so it is part of the digest."""
     detail: Literal["auto", "low", "high"] = "auto"
     """How closely OpenAI's models look at an image; other servers ignore it."""
     sample: int = 0
-    """0, 1, … for several replies to the same question; it is the seed too."""
+    """0, 1, … for several replies to the same question; also the seed."""
     choices: int = 1
-    """Replies that are asked for at once; many servers send one all the same."""
+    """Number of replies per call; many servers send only one."""
 
     @property
     def images(self) -> int:
@@ -99,8 +99,7 @@ class Request:
         return body
 
     def digest(self, model: str) -> str:
-        """Return the key of the reply in the store: a hash of model, messages with image contents, parameters, sample.
-        """
+        """Return the key of the reply in the store: a hash of model, messages, image contents, parameters, sample."""
         text = json.dumps(self.build_payload(model, encoded=False), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -168,21 +167,21 @@ class Reply:
 
     text: str
     tokens: tuple[ReplyToken, ...] = ()
-    """Empty where the server sent no probabilities."""
+    """Empty if the server sent no probabilities."""
     finish: str = "stop"
     """Why it stopped: ``stop``, ``length``, ``content_filter``."""
     model: str = ""
-    """What the server calls itself."""
+    """Model name that the server reports."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
     counted: bool = True
-    """Whether the server counted the tokens; otherwise they are estimated."""
+    """True if the server counted the tokens; otherwise they are estimated."""
     without: tuple[str, ...] = ()
-    """Parameters that the model refused to be told, such as its temperature."""
+    """Parameters that the model refused, such as the temperature."""
     others: tuple[str, ...] = ()
-    """Further replies, where several were asked for."""
+    """Further replies, if several were requested."""
     thoughts: str = ""
-    """What the model wrote between <think> and </think>; no part of the text."""
+    """Text between <think> and </think>, which is not part of ``text``."""
 
     @classmethod
     def of(cls, response: Mapping[str, Any]) -> Reply:
@@ -246,14 +245,16 @@ class Failure:
 
     reason: str
     reply: str = ""
-    """What the model said where it cannot be read."""
+    """Text of a reply that could not be parsed."""
 
 
 def _split_thoughts(content: str) -> tuple[str, str]:
     """Split a reply into thoughts and answer; the opening mark may be missing, and the answer may be empty.
 
-    >>> _split_thoughts("<think>A dog? 10?</think> 8"), _split_thoughts("hm</think>8"), _split_thoughts("<think>hm"), _split_thoughts("8")
-    (('A dog? 10?', '8'), ('hm', '8'), ('hm', ''), ('', '8'))
+    >>> _split_thoughts("<think>A dog? 10?</think> 8"), _split_thoughts("hm</think>8")
+    (('A dog? 10?', '8'), ('hm', '8'))
+    >>> _split_thoughts("<think>hm"), _split_thoughts("8")
+    (('hm', ''), ('', '8'))
     """
     before, end, answer = content.rpartition("</think>")
     if not end and not content.lstrip().startswith("<think>"):

@@ -1,4 +1,4 @@
-"""The reply store: request digest → raw response, kept for good, shared by processes, whole after any crash."""
+"""The reply store: raw responses by request digest, append-only, shared by processes, crash-safe."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ CHECKSUMS = (
     f"PRAGMA user_version = {VERSION}",
     "COMMIT",
 )
-# Seconds that a store waits for another process.
+# Seconds to wait for the lock of another process.
 PATIENCE = 60.0
 # Digests in one query.
 AT_ONCE = 500
 
 
 def get_default_path() -> Path:
-    """The user's own store."""
+    """Return the path of the user's own store."""
     return get_data_folder() / "replies.db"
 
 
 def compute_checksum(digest: str, response: Any) -> str:
-    """Shows whether a reply is still the one that was stored for a question."""
+    """Hash a reply with its digest, to detect later changes."""
     return hashlib.sha256(f"{digest} {response}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class ReplyRecord(NamedTuple):
-    """A response with what was asked."""
+    """A response with its request."""
 
     digest: str
     request: Mapping[str, Any]
@@ -69,7 +69,7 @@ class ReplyRecord(NamedTuple):
 
 
 class ReplyStore:
-    """Replies in one SQLite file, which can be copied and sent along with a result.
+    """Replies in one SQLite file, which can be copied and published with a result.
 
     Every reply is on the disk before `put` returns. Rows are only added.
     """
@@ -95,7 +95,7 @@ class ReplyStore:
             self._connection.execute("PRAGMA recursive_triggers = ON")
 
     def _connect(self) -> sqlite3.Connection:
-        # Such as one that came with a data set.
+        # A read-only store, such as one that came with a data set.
         self._fixed = fixed = self.path.exists() and not os.access(self.path, os.W_OK)
         address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1" if fixed else str(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class ReplyStore:
         return sqlite3.connect(address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=fixed)
 
     def _create(self) -> None:
-        """Make the tables. Where another process is about to do the same, SQLite waits for it at some steps alone."""
+        """Create the tables; retry while another process does the same, as SQLite does not wait at every step."""
         end = time.monotonic() + PATIENCE
         for statement in ("PRAGMA journal_mode = WAL", *SCHEMA):
             while True:
@@ -132,7 +132,7 @@ class ReplyStore:
         return int(number)
 
     def get(self, digests: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The raw responses that are there, by digest. One that is not as it was stored is refused."""
+        """Return the stored raw responses by digest; raise InputError if one was changed after it was stored."""
         columns = "digest, response, checksum" if self._checked else "digest, response, NULL"
         return {
             digest: self._parse_response(digest, response, stored)
@@ -152,7 +152,7 @@ class ReplyStore:
         return response
 
     def has(self, digests: Sequence[str]) -> set[str]:
-        """The digests that have a response."""
+        """Return the digests that have a response."""
         return {digest for (digest,) in self._select("digest", digests)}
 
     def _select(self, columns: str, digests: Sequence[str], table: str = "reply") -> Iterator[Any]:
@@ -164,7 +164,7 @@ class ReplyStore:
             yield from rows
 
     def put(self, *records: ReplyRecord) -> None:
-        """Keep responses, all or none of them. One that already exists stays, whichever process brought it."""
+        """Store responses, all or none of them. An existing response is kept, whichever process wrote it."""
         rows = []
         for one in records:
             request, response = json.dumps(one.request), json.dumps(one.response)
@@ -184,7 +184,7 @@ class ReplyStore:
                 raise
 
     def put_failure(self, digest: str, reason: str) -> None:
-        """Keep why a question had no reply, for a replay; it is asked again by any other run."""
+        """Store why a question had no reply, for a replay; any other run asks it again."""
         with self._lock, self._report_errors():
             self._connection.execute(
                 "INSERT INTO failure (digest, reason) VALUES (?, ?) "
@@ -193,7 +193,7 @@ class ReplyStore:
             )
 
     def failures(self, digests: Sequence[str]) -> dict[str, str]:
-        """Why questions had no reply, by digest."""
+        """Return why questions had no reply, by digest."""
         return dict(self._select("digest, reason", digests, "failure"))
 
     def close(self) -> None:

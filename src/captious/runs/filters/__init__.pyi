@@ -4,7 +4,7 @@ from captious.runs.filters.execute import attach as attach
 from captious.runs.filters.execute import connect as connect
 from captious.runs.filters.execute import count_clauses as count_clauses
 from captious.runs.filters.execute import find_thresholds as find_thresholds
-from captious.runs.filters.execute import matching_rows as matching_rows
+from captious.runs.filters.execute import match_rows as match_rows
 from captious.runs.filters.expression import Clause as Clause
 from captious.runs.filters.expression import Condition as Condition
 from captious.runs.filters.expression import Filter as Filter
@@ -16,11 +16,11 @@ from captious.runs.filters.schema import FilterColumn as FilterColumn
 from captious.runs.filters.schema import FilterError as FilterError
 from captious.runs.filters.schema import FilterSchema as FilterSchema
 from captious.runs.filters.schema import UnknownName as UnknownName
-from captious.runs.filters.schema import caption_columns as caption_columns
-from captious.runs.filters.schema import column_of_type as column_of_type
-from captious.runs.filters.schema import column_types as column_types
-from captious.runs.filters.schema import quoted as quoted
-from captious.runs.filters.schema import run_columns as run_columns
+from captious.runs.filters.schema import list_caption_columns as list_caption_columns
+from captious.runs.filters.schema import make_column as make_column
+from captious.runs.filters.schema import get_column_types as get_column_types
+from captious.runs.filters.schema import quote as quote
+from captious.runs.filters.schema import list_run_columns as list_run_columns
 from captious.runs.filters.tree import ColumnNode as ColumnNode
 from captious.runs.filters.tree import Junction as Junction
 from captious.runs.filters.tree import Quantile as Quantile

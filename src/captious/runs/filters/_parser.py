@@ -1,4 +1,4 @@
-"""A recursive-descent parser, from the words of an expression to its syntax tree."""
+"""A recursive-descent parser from the text of an expression to its syntax tree."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from captious.runs.filters.tree import (
     TextLiteral,
     TextTest,
     TruthWord,
-    columns_of,
-    operand_kind,
+    find_columns,
+    get_kind,
     walk,
 )
 
+# Characters of an expression.
 LONGEST = 4000
-"""Characters of an expression."""
 _RESERVED = ("and", "or", "not", "in", "is", "has", "matches")
 _FUNCTIONS = ("top", "bottom", "quantile")
 _NUMBER = re.compile(r"(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -45,6 +45,7 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _WORD = re.compile(r"[^\W\d][\w.\-]*")
 _PARAMETERS = re.compile(r"\([^()\"'<>`]*\)")
 _SIGN = re.compile(r"<=|>=|==|!=|<>|[-<>=()\[\],+*/]")
+# Signs of other languages, longest first, and what is expected in their place.
 _FOREIGN = {
     "&&": "'and' in place of &&",
     "&": "'and' in place of &",
@@ -57,12 +58,11 @@ _FOREIGN = {
     "%": "+ - * or /",
     "^": "+ - * or /",
 }
-"""Signs of other languages, longest first, and what is expected in their place."""
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class Token(NamedTuple):
-    """A word of an expression and where it begins and ends."""
+    """A token of an expression with its start and end."""
 
     kind: str
     text: str
@@ -72,33 +72,33 @@ class Token(NamedTuple):
 
 
 class Scanner:
-    """Cuts a text into tokens. ``functions``: whether ``top(…)`` and names with a hyphen or a point are understood."""
+    """Splits a text into tokens. ``functions``: whether ``top(…)`` and names with a hyphen or a point are allowed."""
 
     def __init__(self, text: str, schema: FilterSchema, functions: bool = True) -> None:
-        self.text, self.schema, self.functions = _checked(text), schema, functions
+        self.text, self.schema, self.functions = _check_text(text), schema, functions
         self.word = _WORD if functions else re.compile(r"[^\W\d]\w*")
 
     def tokens(self) -> Iterator[Token]:
-        """The words of the text, and an end."""
+        """Yield the tokens of the text, and an end token."""
         at, text = 0, self.text
         while True:
             at += len(text[at:]) - len(text[at:].lstrip())
             if at >= len(text):
                 break
-            token = self._token(at)
+            token = self._read_token(at)
             yield token
             at = token.end
         end = len(text.rstrip())
         yield Token("end", "", end, end)
 
-    def _token(self, at: int) -> Token:
+    def _read_token(self, at: int) -> Token:
         text = self.text
         if match := _NUMBER.match(text, at):
-            return self._numeral(match)
+            return self._read_number(match)
         if match := _TEXT.match(text, at):
-            return Token("text", match[0], at, match.end(), _unescaped(match[0][1:-1]))
+            return Token("text", match[0], at, match.end(), _unescape(match[0][1:-1]))
         if text[at] == "`" or self.word.match(text, at):
-            return self._name(at)
+            return self._read_name(at)
         foreign = next((sign for sign in _FOREIGN if text.startswith(sign, at)), "")
         if foreign and not text.startswith("!=", at):
             raise FilterError(f"expected {_FOREIGN[foreign]}", text, at)
@@ -108,7 +108,7 @@ class Scanner:
             raise FilterError(f"the text that begins with {text[at]} has no end", text, at)
         raise FilterError(f"{text[at]!r} is not understood here", text, at)
 
-    def _numeral(self, match: re.Match[str]) -> Token:
+    def _read_number(self, match: re.Match[str]) -> Token:
         written = match[0].replace("_", "")
         if re.match(r"[\w.]", self.text[match.end() : match.end() + 1]):
             raise FilterError("it begins like a number and is none", self.text, match.start())
@@ -117,8 +117,8 @@ class Scanner:
         value = int(written) if written.isdecimal() else float(written)
         return Token("number", match[0], match.start(), match.end(), value)
 
-    def _name(self, at: int) -> Token:
-        """A reserved word, the name of a function, or a column with its system."""
+    def _read_name(self, at: int) -> Token:
+        """Read a reserved word, the name of a function, or a column with its system."""
         text = self.text
         if text[at] != "`":
             match = self.word.match(text, at)
@@ -130,17 +130,17 @@ class Scanner:
                 return Token("word", word.lower(), at, end)
             if self.functions and word.lower() in _FUNCTIONS and text[end:].lstrip().startswith("("):
                 return Token("function", word.lower(), at, end)
-        name, end = self._spelled(at)
+        name, end = self._split_name(at)
         if text[at] == "`" and name in self.schema.systems and text.startswith(".", end):
-            column, stop = self._spelled(end + 1)
-            return self._of_system(column, name, at, stop)
+            column, stop = self._split_name(end + 1)
+            return self._find_system_column(column, name, at, stop)
         if text.startswith("@", end):
-            system, stop = self._system(end + 1)
-            return self._of_system(name, system, at, stop)
-        return self._column(name, at, end)
+            system, stop = self._read_system(end + 1)
+            return self._find_system_column(name, system, at, stop)
+        return self._find_column(name, at, end)
 
-    def _spelled(self, at: int) -> tuple[str, int]:
-        """The name that begins here, with its parameters, and where it ends."""
+    def _split_name(self, at: int) -> tuple[str, int]:
+        """Return the name that begins here, with its parameters, and its end."""
         if match := _QUOTED.match(self.text, at):
             return match[1], match.end()
         match = self.word.match(self.text, at)
@@ -152,7 +152,7 @@ class Scanner:
             end = parameters.end()
         return self.text[at:end], end
 
-    def _column(self, name: str, at: int, end: int) -> Token:
+    def _find_column(self, name: str, at: int, end: int) -> Token:
         schema = self.schema
         try:
             key = schema.resolve(name)
@@ -160,19 +160,19 @@ class Scanner:
         except UnknownKey as error:
             system = next((one for one in schema.systems if name.startswith(f"{one}.")), "")
             if system:
-                return self._of_system(name[len(system) + 1 :], system, at, end)
-            return Token("unknown", self.text[at:end], at, end, f"{error}{self._subtraction(name, at)}")
+                return self._find_system_column(name[len(system) + 1 :], system, at, end)
+            return Token("unknown", self.text[at:end], at, end, f"{error}{self._format_subtraction_hint(name, at)}")
 
-    def _subtraction(self, name: str, at: int) -> str:
-        """A hint where a hyphen in an unknown name may be meant as a minus."""
+    def _format_subtraction_hint(self, name: str, at: int) -> str:
+        """Return a hint if a hyphen in an unknown name may be meant as a minus."""
         before, _, after = name.partition("-")
         try:
             return f"; a difference is written with spaces: {before} - {after}" if self.schema.resolve(before) else ""
         except UnknownKey:
             return ""
 
-    def _system(self, at: int) -> tuple[str, int]:
-        """The system after ``@``, and where its name ends."""
+    def _read_system(self, at: int) -> tuple[str, int]:
+        """Return the system after ``@`` and the end of its name."""
         quoted_name, names = _QUOTED.match(self.text, at), self.schema.systems
         match = quoted_name or re.compile(r"[\w.\-]*").match(self.text, at)
         assert match is not None
@@ -182,7 +182,7 @@ class Scanner:
             raise FilterError(f"no system {name[:60]!r}{there}", self.text, at)
         return name, match.end() if quoted_name else at + len(name)
 
-    def _of_system(self, name: str, system: str, at: int, end: int) -> Token:
+    def _find_system_column(self, name: str, system: str, at: int, end: int) -> Token:
         columns = self.schema.systems[system]
         try:
             key = FilterSchema(columns, self.schema.labels).resolve(name)
@@ -191,8 +191,8 @@ class Scanner:
         return Token("column", self.text[at:end], at, end, ColumnNode(at, end, key, columns[key], system))
 
 
-def _checked(text: str) -> str:
-    """The text, if it is one that can be read."""
+def _check_text(text: str) -> str:
+    """Return the text; raise FilterError if it is too long or has a lone surrogate."""
     if not isinstance(text, str):
         raise InputError(f"filter: {type(text).__name__}, expected a text such as 'clipscore > 0.28 and words > 4'")
     if len(text) > LONGEST:
@@ -203,15 +203,15 @@ def _checked(text: str) -> str:
     return text
 
 
-def _unescaped(text: str) -> str:
-    r"""A text between quotation marks: a backslash serves quotation marks, itself, and ``\n``, ``\r``, ``\t``."""
+def _unescape(text: str) -> str:
+    r"""Replace the escapes of a quoted text: quotation marks, backslash, and ``\n``, ``\r``, ``\t``."""
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1] if match[1] in "\"'\\" else match[0]), text)
 
 
+# Parentheses, signs and negations within each other.
 DEEPEST = 40
-"""Parentheses, signs and negations within each other."""
+# Numbers that signs join without parentheses.
 MOST_TERMS = 100
-"""Numbers that signs join without parentheses."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "=", "<>")
 
 
@@ -225,8 +225,8 @@ class Parser:
         self.index = 0
         self.depth = 0
 
-    def whole(self, read: Callable[[], Node]) -> Any:
-        """The node that the whole text is."""
+    def parse_all(self, read: Callable[[], Node]) -> Any:
+        """Parse the whole text with the function ``read``."""
         if not self.text.strip():
             example = "clipscore > 0.28 and words > 4" if self.functions else "(P + R) / 2"
             raise FilterError(f"it is empty, expected an expression such as {example}")
@@ -234,9 +234,9 @@ class Parser:
         node = read()
         if self.next.kind != "end":
             if self.next.text == ")":
-                raise self._error("there is no parenthesis that it closes", self.next)
+                raise self._make_error("there is no parenthesis that it closes", self.next)
             expected = "and, or, or the end" if self.functions else "an operator such as +, or the end"
-            raise self._error(f"unexpected {self.next.text!r}, expected {expected}", self.next)
+            raise self._make_error(f"unexpected {self.next.text!r}, expected {expected}", self.next)
         return node
 
     @property
@@ -247,137 +247,143 @@ class Parser:
     def last(self) -> Token:
         return self.tokens[self.index - 1]
 
-    def take(self, kind: str, *texts: str) -> Token | None:
-        """The next token, if it is one of these."""
+    def accept(self, kind: str, *texts: str) -> Token | None:
+        """Return the next token and advance, if it is one of these; else None."""
         token = self.next
         if token.kind == kind and token.text in texts:
             self.index += 1
             return token
         return None
 
-    def need(self, sign: str, after: str) -> None:
-        if self.take("sign", sign) is None:
-            raise self._error(f"expected {sign!r} {after}, found {self._shown()}", self.next)
+    def require(self, sign: str, after: str) -> None:
+        if self.accept("sign", sign) is None:
+            raise self._make_error(f"expected {sign!r} {after}, found {self._format_next()}", self.next)
 
-    def _shown(self) -> str:
+    def _format_next(self) -> str:
         return repr(self.next.text[:24]) if self.next.kind != "end" else "the end"
 
-    def _error(self, message: str, where: Token | Node) -> FilterError:
+    def _make_error(self, message: str, where: Token | Node) -> FilterError:
         return FilterError(message, self.text, where.start)
 
-    def either(self) -> Node:
-        return self._joined("or", lambda: self._joined("and", self._negated))
+    def parse_condition(self) -> Node:
+        return self._parse_junction("or", lambda: self._parse_junction("and", self._parse_negation))
 
-    def _joined(self, word: str, read: Callable[[], Node]) -> Node:
+    def _parse_junction(self, word: str, read: Callable[[], Node]) -> Node:
         start, parts = self.next.start, [read()]
-        while self.take("word", word):
+        while self.accept("word", word):
             parts.append(read())
         if len(parts) == 1:
             return parts[0]
-        conditions = tuple(map(self._condition, parts))
+        conditions = tuple(map(self._check_condition, parts))
         return Junction(start, self.last.end, word, conditions)
 
-    def _negated(self) -> Node:
-        if token := self.take("word", "not"):
-            with_depth = self._deeper(self._negated)
-            return Negation(token.start, self.last.end, self._condition(with_depth))
-        return self._comparison()
+    def _parse_negation(self) -> Node:
+        if token := self.accept("word", "not"):
+            with_depth = self._parse_nested(self._parse_negation)
+            return Negation(token.start, self.last.end, self._check_condition(with_depth))
+        return self._parse_comparison()
 
-    def _deeper(self, read: Callable[[], Node]) -> Node:
+    def _parse_nested(self, read: Callable[[], Node]) -> Node:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self._error(f"it is nested more than {DEEPEST} deep", self.last)
+            raise self._make_error(f"it is nested more than {DEEPEST} deep", self.last)
         node = read()
         self.depth -= 1
         return node
 
-    def _condition(self, node: Node) -> ConditionNode:
+    def _check_condition(self, node: Node) -> ConditionNode:
         if isinstance(node, ColumnNode) and node.column.kind == "truth":
             return Holds(node.start, node.end, node)
         if not isinstance(node, CONDITIONS):
-            raise self.no_condition(node)
+            raise self.make_condition_error(node)
         return node
 
-    def no_condition(self, node: Node) -> FilterError:
-        """The error for a number or a text where something must hold or fail."""
-        return self._error("expected a comparison such as clipscore > 0.28 here", node)
+    def make_condition_error(self, node: Node) -> FilterError:
+        """Return the error for a number or a text in place of a condition."""
+        return self._make_error("expected a comparison such as clipscore > 0.28 here", node)
 
-    def _comparison(self) -> Node:
-        first = left = self.sum()
+    def _parse_comparison(self) -> Node:
+        first = left = self.parse_sum()
         links: list[ConditionNode] = []
-        while token := self.take("sign", *_COMPARISONS):
-            right = self.sum()
-            links.append(self._compare({"=": "==", "<>": "!="}.get(token.text, token.text), left, right))
+        while token := self.accept("sign", *_COMPARISONS):
+            right = self.parse_sum()
+            links.append(self._make_comparison({"=": "==", "<>": "!="}.get(token.text, token.text), left, right))
             left = right
         if links:
             return links[0] if len(links) == 1 else Chain(first.start, self.last.end, tuple(links))
-        negated = self.take("word", "not") is not None
-        node = self._tested(first)
+        negated = self.accept("word", "not") is not None
+        node = self._parse_word_test(first)
         if node is None and negated:
-            raise self._error(f"expected in, has or matches after 'not', found {self._shown()}", self.next)
+            raise self._make_error(f"expected in, has or matches after 'not', found {self._format_next()}", self.next)
         if node is None:
-            return self._condition(first) if isinstance(first, ColumnNode) and first.column.kind == "truth" else first
+            return (
+                self._check_condition(first)
+                if isinstance(first, ColumnNode) and first.column.kind == "truth"
+                else first
+            )
         return Negation(node.start, node.end, node) if negated else node
 
-    def _tested(self, left: Node) -> ConditionNode | None:
-        """What a word says of a value: ``in``, ``has``, ``matches``, ``is``."""
-        if self.take("word", "in"):
-            return self._contained(left)
-        if token := self.take("word", "has", "matches"):
-            return self._text_test(left, token)
-        if self.take("word", "is"):
-            return self._missing(left)
+    def _parse_word_test(self, left: Node) -> ConditionNode | None:
+        """Parse a test by ``in``, ``has``, ``matches`` or ``is``; return None if there is none."""
+        if self.accept("word", "in"):
+            return self._parse_membership(left)
+        if token := self.accept("word", "has", "matches"):
+            return self._parse_text_test(left, token)
+        if self.accept("word", "is"):
+            return self._parse_missing(left)
         return None
 
-    def _contained(self, left: Node) -> ConditionNode:
+    def _parse_membership(self, left: Node) -> ConditionNode:
         if isinstance(left, TextLiteral) and self.next.kind == "column":
             self.index += 1
-            return self._part(left, self.last.value)
+            return self._make_substring_test(left, self.last.value)
         close = {"(": ")", "[": "]"}.get(self.next.text)
         if self.next.kind != "sign" or close is None:
             expected = 'a list after \'in\', such as ("7", "12"), or a column of texts'
-            raise self._error(f"expected {expected}, found {self._shown()}", self.next)
+            raise self._make_error(f"expected {expected}, found {self._format_next()}", self.next)
         self.index += 1
-        operand = self._operand(left)
+        operand = self._check_operand(left)
         members: list[Operand] = []
         while not (members and self.next.text == close):
-            members.append(self._member(operand))
-            if not self.take("sign", ","):
+            members.append(self._parse_member(operand))
+            if not self.accept("sign", ","):
                 break
-        self.need(close, "after the list")
+        self.require(close, "after the list")
         if isinstance(left, TextLiteral) and isinstance(members[0], ColumnNode) and len(members) == 1:
-            return self._part(left, members[0])
-        if lists := [member for member in members if operand_kind(member) == "texts"]:
-            raise self._error("expected a text in quotation marks", lists[0])
+            return self._make_substring_test(left, members[0])
+        if lists := [member for member in members if get_kind(member) == "texts"]:
+            raise self._make_error("expected a text in quotation marks", lists[0])
         return Member(left.start, self.last.end, operand, tuple(members))
 
-    def _part(self, text: TextLiteral, column: ColumnNode) -> ConditionNode:
-        """``"dog" in caption``."""
+    def _make_substring_test(self, text: TextLiteral, column: ColumnNode) -> ConditionNode:
+        """Return the test ``"dog" in caption``."""
         if column.column.kind not in ("text", "texts"):
-            raise self._error(f"{column.name} holds no texts", column)
+            raise self._make_error(f"{column.name} holds no texts", column)
         return TextTest(text.start, self.last.end, "exactly", column, text.value)
 
-    def _member(self, operand: Operand) -> Operand:
+    def _parse_member(self, operand: Operand) -> Operand:
         if self.next.text in (")", "]"):
-            raise self._error('expected a list after \'in\', such as ("7", "12"), found an empty one', self.next)
-        node = self._operand(self.sum())
-        texts = operand_kind(operand) != "number"
-        if (operand_kind(node) != "number") != texts:
+            raise self._make_error('expected a list after \'in\', such as ("7", "12"), found an empty one', self.next)
+        node = self._check_operand(self.parse_sum())
+        texts = get_kind(operand) != "number"
+        if (get_kind(node) != "number") != texts:
             expected = "a text in quotation marks" if texts else "a number"
             hint = f': "{self.text[node.start : node.end]}"' if texts and isinstance(node, NumberLiteral) else ""
-            raise self._error(f"expected {expected}{hint}", node)
-        if operand_kind(operand) == "texts" and not isinstance(node, TextLiteral):
-            raise self._error("expected a text in quotation marks", node)
+            raise self._make_error(f"expected {expected}{hint}", node)
+        if get_kind(operand) == "texts" and not isinstance(node, TextLiteral):
+            raise self._make_error("expected a text in quotation marks", node)
         return node
 
-    def _text_test(self, left: Node, token: Token) -> ConditionNode:
+    def _parse_text_test(self, left: Node, token: Token) -> ConditionNode:
         if not isinstance(left, ColumnNode):
-            raise self._error(f"expected a column of texts before {token.text!r}", left)
+            raise self._make_error(f"expected a column of texts before {token.text!r}", left)
         if left.column.kind not in ("text", "texts"):
-            raise self._error(f"{left.name} holds no texts, expected < or > and a number", token)
+            raise self._make_error(f"{left.name} holds no texts, expected < or > and a number", token)
         value = self.next
         if value.kind != "text":
-            raise self._error(f'expected a text after {token.text!r}, such as "dog", found {self._shown()}', value)
+            raise self._make_error(
+                f'expected a text after {token.text!r}, such as "dog", found {self._format_next()}', value
+            )
         self.index += 1
         if token.text == "matches":
             self._check_pattern(value)
@@ -391,106 +397,106 @@ class Parser:
             pc.match_substring_regex(pa.array([""]), token.value)
         except pa.ArrowInvalid as error:
             why = format_one_line(error, 120).removeprefix("Invalid regular expression: ")
-            raise self._error(f"no regular expression: {why}", token) from None
+            raise self._make_error(f"no regular expression: {why}", token) from None
 
-    def _missing(self, left: Node) -> ConditionNode:
-        inverse = self.take("word", "not") is not None
+    def _parse_missing(self, left: Node) -> ConditionNode:
+        inverse = self.accept("word", "not") is not None
         token = self.next
         word = self.text[token.start : token.end].lower()
         if word not in ("missing", "present"):
-            raise self._error(f"expected missing, not missing or present after 'is', found {self._shown()}", token)
+            raise self._make_error(
+                f"expected missing, not missing or present after 'is', found {self._format_next()}", token
+            )
         self.index += 1
-        node = Missing(left.start, token.end, self._operand(left))
+        node = Missing(left.start, token.end, self._check_operand(left))
         return Negation(left.start, token.end, node) if (word == "present") != inverse else node
 
-    def _operand(self, node: Node) -> Operand:
-        """A number or a text, not a condition."""
+    def _check_operand(self, node: Node) -> Operand:
+        """Return the node if it is a number or a text, not a condition."""
         if not isinstance(node, (NumberLiteral, TextLiteral, ColumnNode, Arithmetic, Quantile)):
-            raise self._error("expected a number or a text here, found a condition", node)
+            raise self._make_error("expected a number or a text here, found a condition", node)
         return node
 
-    def _compare(self, sign: str, first: Node, second: Node) -> ConditionNode:
-        if truth := self._compared_truth(sign, first, second):
+    def _make_comparison(self, sign: str, first: Node, second: Node) -> ConditionNode:
+        if truth := self._compare_truth(sign, first, second):
             return truth
-        left, right = self._operand(first), self._operand(second)
-        kinds = [operand_kind(left), operand_kind(right)]
+        left, right = self._check_operand(first), self._check_operand(second)
+        kinds = [get_kind(left), get_kind(right)]
         if "number" in kinds and kinds != ["number", "number"]:
-            left, right = (self._quoted_name(one) for one in (left, right))
-            text, number = (left, right) if operand_kind(right) == "number" else (right, left)
-            if operand_kind(text) != "number":
+            left, right = (self._resolve_quoted_name(one) for one in (left, right))
+            text, number = (left, right) if get_kind(right) == "number" else (right, left)
+            if get_kind(text) != "number":
                 bare = isinstance(number, NumberLiteral) and isinstance(text, ColumnNode)
                 hint = f', expected quotation marks: "{self.text[number.start : number.end]}"' if bare else ""
-                raise self._error(f"a number and a text do not compare{hint}", right)
+                raise self._make_error(f"a number and a text do not compare{hint}", right)
         if "texts" in kinds and sign not in ("==", "!="):
-            name = next(
-                one.name for one in (left, right) if isinstance(one, ColumnNode) and operand_kind(one) == "texts"
-            )
-            raise self._error(f"{name} has no order, expected has, matches, == or !=", right)
+            name = next(one.name for one in (left, right) if isinstance(one, ColumnNode) and get_kind(one) == "texts")
+            raise self._make_error(f"{name} has no order, expected has, matches, == or !=", right)
         node = Compare(left.start, right.end, "==" if "texts" in kinds else sign, left, right)
         return Negation(left.start, right.end, node) if "texts" in kinds and sign == "!=" else node
 
-    def _compared_truth(self, sign: str, first: Node, second: Node) -> ConditionNode | None:
-        """``nsfw == true`` or ``nsfw != false``."""
+    def _compare_truth(self, sign: str, first: Node, second: Node) -> ConditionNode | None:
+        """Return the node of ``nsfw == true`` or ``nsfw != false``, or None."""
         for column, other in ((first, second), (second, first)):
             truth = column.operand if isinstance(column, Holds) else column
             if isinstance(truth, ColumnNode) and truth.column.kind == "truth" and isinstance(other, TruthWord):
                 node = Holds(first.start, second.end, truth)
                 if sign not in ("==", "!="):
-                    raise self._error(f"{truth.name} is true or false and has no order, expected == or !=", truth)
+                    raise self._make_error(f"{truth.name} is true or false and has no order, expected == or !=", truth)
                 same = (sign == "==") == other.value
                 return node if same else Negation(first.start, second.end, node)
         return None
 
-    def _quoted_name(self, operand: Operand) -> Operand:
-        """A column whose name somebody put between quotation marks, where a number is expected."""
+    def _resolve_quoted_name(self, operand: Operand) -> Operand:
+        """Return the column for a name in quotation marks in a place where a number is expected."""
         if isinstance(operand, TextLiteral):
             try:
                 key = self.schema.resolve(operand.value)
             except UnknownKey as error:
-                raise self._error(f"a number and a text do not compare; {error}", operand) from None
+                raise self._make_error(f"a number and a text do not compare; {error}", operand) from None
             return ColumnNode(operand.start, operand.end, key, self.schema.columns[key])
         return operand
 
-    def sum(self) -> Node:
-        return self._chain(("+", "-"), lambda: self._chain(("*", "/"), self._signed))
+    def parse_sum(self) -> Node:
+        return self._parse_chain(("+", "-"), lambda: self._parse_chain(("*", "/"), self._parse_signed))
 
-    def _chain(self, signs: tuple[str, ...], read: Callable[[], Node]) -> Node:
+    def _parse_chain(self, signs: tuple[str, ...], read: Callable[[], Node]) -> Node:
         first = read()
         if not (self.next.kind == "sign" and self.next.text in signs):
             return first
-        used, operands = [""], [self.number(first)]
-        while token := self.take("sign", *signs):
+        used, operands = [""], [self.check_number(first)]
+        while token := self.accept("sign", *signs):
             used.append(token.text)
-            operands.append(self.number(read()))
+            operands.append(self.check_number(read()))
             if len(operands) > MOST_TERMS:
-                raise self._error(f"it joins more than {MOST_TERMS} numbers", token)
+                raise self._make_error(f"it joins more than {MOST_TERMS} numbers", token)
         return Arithmetic(first.start, self.last.end, tuple(used), tuple(operands))
 
-    def _signed(self) -> Node:
-        if token := self.take("sign", "-", "+"):
-            operand = self.number(self._deeper(self._signed))
+    def _parse_signed(self) -> Node:
+        if token := self.accept("sign", "-", "+"):
+            operand = self.check_number(self._parse_nested(self._parse_signed))
             if token.text == "+":
                 return operand
             if isinstance(operand, NumberLiteral):
                 return NumberLiteral(token.start, operand.end, -operand.value)
             return Arithmetic(token.start, operand.end, ("-",), (operand,))
-        return self._atom()
+        return self._parse_atom()
 
-    def number(self, node: Node) -> NumberNode:
-        """A number, not a text or a condition."""
+    def check_number(self, node: Node) -> NumberNode:
+        """Return the node if it is a number, not a text or a condition."""
         if isinstance(node, TextLiteral):
-            named = self._quoted_name(node)
+            named = self._resolve_quoted_name(node)
             assert not isinstance(named, TextLiteral)
             node = named
         if isinstance(node, Holds):
             node = node.operand
         if isinstance(node, ColumnNode) and node.column.kind in ("text", "texts"):
-            raise self._error(f"{node.name} holds texts, expected a number", node)
+            raise self._make_error(f"{node.name} holds texts, expected a number", node)
         if not isinstance(node, (NumberLiteral, ColumnNode, Arithmetic, Quantile)):
-            raise self._error("expected a number here, found a condition", node)
+            raise self._make_error("expected a number here, found a condition", node)
         return node
 
-    def _atom(self) -> Node:
+    def _parse_atom(self) -> Node:
         token = self.next
         self.index += 1
         if token.kind == "number":
@@ -501,10 +507,10 @@ class Parser:
             column: ColumnNode = token.value
             return column
         if token.kind == "function":
-            return self._function(token)
+            return self._parse_function(token)
         if token.kind == "sign" and token.text == "(":
-            node = self._deeper(self.either)
-            self.need(")", "after the parenthesis")
+            node = self._parse_nested(self.parse_condition)
+            self.require(")", "after the parenthesis")
             return node if isinstance(node, CONDITIONS) else replace(node, start=token.start, end=self.last.end)
         self.index -= 1
         if token.kind == "unknown":
@@ -512,23 +518,23 @@ class Parser:
                 self.index += 1
                 return TruthWord(token.start, token.end, token.text.lower() == "true")
             raise UnknownName(str(token.value), self.text, token.start)
-        raise self._error(f"expected a column, a number or a text, found {self._shown()}", token)
+        raise self._make_error(f"expected a column, a number or a text, found {self._format_next()}", token)
 
-    def _function(self, name: Token) -> Node:
-        """``top(x, 0.3)``, ``bottom`` or ``quantile``."""
+    def _parse_function(self, name: Token) -> Node:
+        """Parse ``top(x, 0.3)``, ``bottom`` or ``quantile``."""
         example = f"{name.text}(cider, 0.3)"
-        self.need("(", f"after {name.text!r}")
-        operand = self.number(self._deeper(self.sum))
-        if not self.take("sign", ","):
-            raise self._error(f"expected {name.text}(metric, share), such as {example}", name)
-        share = self.sum()
-        self.need(")", f"after {example!r}"[:-2])
+        self.require("(", f"after {name.text!r}")
+        operand = self.check_number(self._parse_nested(self.parse_sum))
+        if not self.accept("sign", ","):
+            raise self._make_error(f"expected {name.text}(metric, share), such as {example}", name)
+        share = self.parse_sum()
+        self.require(")", f"after {example!r}"[:-2])
         if any(isinstance(part, Quantile) for part in walk(operand)):
-            raise self._error("a quantile cannot be one of another quantile", operand)
-        if not columns_of([operand]):
-            raise self._error("expected a metric or a column, found a number alone", operand)
+            raise self._make_error("a quantile cannot be one of another quantile", operand)
+        if not find_columns([operand]):
+            raise self._make_error("expected a metric or a column, found a number alone", operand)
         if not isinstance(share, NumberLiteral) or not 0 < share.value < 1:
-            raise self._error(f"expected a share between 0 and 1, such as {example}", share)
+            raise self._make_error(f"expected a share between 0 and 1, such as {example}", share)
         start, end = name.start, self.last.end
         highest = name.text == "top"
         node = Quantile(start, end, self.text[start:end], operand, share.value, highest)

@@ -24,46 +24,46 @@ from captious.runs.filters.tree import (
     Quantile,
     TextLiteral,
     TextTest,
-    operand_kind,
+    get_kind,
 )
 
 
 @dataclass
 class Compiler:
-    """Writes nodes as SQL and gathers their parameters. Every value of the expression is a parameter."""
+    """Compiles nodes to SQL and collects their parameters. Every value of the expression is a parameter."""
 
     thresholds: Mapping[str, float]
     prefix: str = "f"
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def bind(self, value: float | str | None) -> str:
-        """A parameter of this value."""
+        """Add a parameter with this value; return its SQL."""
         name = f"{self.prefix}{len(self.parameters)}"
         self.parameters[name] = value
         return f"${name}"
 
-    def condition(self, node: ConditionNode) -> str:
-        """SQL that is true, false or null."""
+    def compile_condition(self, node: ConditionNode) -> str:
+        """Return SQL that is true, false or null."""
         if isinstance(node, Junction):
-            return f" {node.word.upper()} ".join(f"({self.condition(part)})" for part in node.parts)
+            return f" {node.word.upper()} ".join(f"({self.compile_condition(part)})" for part in node.parts)
         if isinstance(node, Chain):
-            return " AND ".join(f"({self.condition(link)})" for link in node.links)
+            return " AND ".join(f"({self.compile_condition(link)})" for link in node.links)
         if isinstance(node, Negation):
-            return f"NOT ({self.condition(node.part)})"
+            return f"NOT ({self.compile_condition(node.part)})"
         if isinstance(node, Holds):
             return f"({node.operand.column.sql})"
         if isinstance(node, Missing):
-            sql = self.value(node.operand)
-            return f"coalesce(len({sql}), 0) = 0" if operand_kind(node.operand) == "texts" else f"({sql}) IS NULL"
+            sql = self.compile_value(node.operand)
+            return f"coalesce(len({sql}), 0) = 0" if get_kind(node.operand) == "texts" else f"({sql}) IS NULL"
         if isinstance(node, TextTest):
-            return self._text_test(node)
+            return self._compile_text_test(node)
         if isinstance(node, Member):
-            return self._member(node)
-        return self._comparison(node)
+            return self._compile_member(node)
+        return self._compile_comparison(node)
 
-    def _comparison(self, node: Compare) -> str:
-        kinds = [operand_kind(node.left), operand_kind(node.right)]
-        left, right = self.value(node.left), self.value(node.right)
+    def _compile_comparison(self, node: Compare) -> str:
+        kinds = [get_kind(node.left), get_kind(node.right)]
+        left, right = self.compile_value(node.left), self.compile_value(node.right)
         if kinds == ["texts", "texts"]:
             return f"CASE WHEN len({left}) > 0 AND len({right}) > 0 THEN list_has_any({left}, {right}) END"
         if "texts" in kinds:
@@ -71,17 +71,17 @@ class Compiler:
             return f"CASE WHEN len({texts}) > 0 THEN list_contains({texts}, {other}) END"
         return f"{left} {'=' if node.sign == '==' else '<>' if node.sign == '!=' else node.sign} {right}"
 
-    def _member(self, node: Member) -> str:
-        operand = self.value(node.operand)
-        members = [self.value(member) for member in node.members]
-        if operand_kind(node.operand) == "texts":
+    def _compile_member(self, node: Member) -> str:
+        operand = self.compile_value(node.operand)
+        members = [self.compile_value(member) for member in node.members]
+        if get_kind(node.operand) == "texts":
             return f"CASE WHEN len({operand}) > 0 THEN list_has_any({operand}, [{', '.join(members)}]) END"
         # DuckDB casts all members to one type, in which a large whole number would not be itself.
         whole = [isinstance(one, NumberLiteral) and isinstance(one.bound, int) for one in node.members]
         groups = [[sql for sql, own in zip(members, whole, strict=True) if own is kind] for kind in (True, False)]
         return " OR ".join(f"{operand} IN ({', '.join(group)})" for group in groups if group)
 
-    def _text_test(self, node: TextTest) -> str:
+    def _compile_text_test(self, node: TextTest) -> str:
         value = self.bind(node.value)
         test = {
             "has": f"contains(lower({{}}), lower({value}))",
@@ -89,15 +89,15 @@ class Compiler:
             "matches": f"regexp_matches({{}}, {value})",
         }[node.kind]
         sql = node.operand.column.sql
-        if operand_kind(node.operand) == "text":
+        if get_kind(node.operand) == "text":
             return test.format(sql)
         if node.kind == "has" and (folded := node.operand.column.folded) and "\n" not in node.value:
             return f"CASE WHEN len({sql}) > 0 THEN contains({folded}, lower({value})) END"
         several = f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
         return f"CASE WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
 
-    def value(self, node: Operand) -> str:
-        """SQL of a number or a text, null where there is none."""
+    def compile_value(self, node: Operand) -> str:
+        """Return SQL of a number or a text; null if it is missing."""
         if isinstance(node, TextLiteral):
             return self.bind(node.value)
         if isinstance(node, NumberLiteral):
@@ -107,16 +107,16 @@ class Compiler:
         if isinstance(node, Quantile):
             threshold = self.thresholds[node.text]
             return self.bind(None if math.isnan(threshold) else threshold)
-        result = self._double(node)
+        result = self._compile_double(node)
         return f"CASE WHEN isfinite({result}) THEN {result} END"
 
-    def _double(self, node: NumberNode) -> str:
-        """SQL of a number of 64 bits. Where arithmetic has no finite result, it is infinite or NaN."""
+    def _compile_double(self, node: NumberNode) -> str:
+        """Return SQL of a double. Arithmetic without a finite result gives infinity or NaN."""
         if not isinstance(node, Arithmetic):
-            return f"CAST({self.value(node)} AS DOUBLE)"
+            return f"CAST({self.compile_value(node)} AS DOUBLE)"
         parts = []
         for index, (sign, operand) in enumerate(zip(node.signs, node.operands, strict=True)):
-            sql = self._double(operand)
+            sql = self._compile_double(operand)
             if sign == "/" and isinstance(operand, Arithmetic):
                 # What divides by an infinite number is 0, and must not be: the remainder by infinity is the number
                 # itself where it is finite, and NaN where it is not.

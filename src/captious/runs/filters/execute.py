@@ -1,4 +1,4 @@
-"""Filters over Parquet files and tables, executed by DuckDB."""
+"""Execution of filters over Parquet files and tables by DuckDB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from captious.errors import require
 from captious.io.storage import is_remote
 from captious.runs.filters._sql import Compiler
 from captious.runs.filters.expression import Filter, parse_filter
-from captious.runs.filters.schema import FilterSchema, column_types, quoted, run_columns
+from captious.runs.filters.schema import FilterSchema, get_column_types, quote, list_run_columns
 from captious.runs.filters.tree import NumberNode, Quantile
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def connect(database: str = ":memory:", **config: Any) -> Any:
-    """A DuckDB connection that loads no extension and sees no Python variable; ``config`` has further options."""
+    """Return a DuckDB connection that loads no extension and sees no Python variable; ``config`` has further options."""
     import tempfile
     from pathlib import Path
 
@@ -39,12 +39,12 @@ def connect(database: str = ":memory:", **config: Any) -> Any:
     return connection
 
 
+# The column of an attached view that holds the address of the file.
 PART = "captious.part"
-"""The column of an attached view that holds the address of the file."""
 
 
 def attach(connection: Any, name: str, files: Sequence[str], types: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Make Parquet files, on a disk or in an object store, a view; gives the types of its columns.
+    """Create a view of Parquet files, on a disk or in an object store; return the types of its columns.
 
     A column that is missing from some files is null there. With ``types`` the view has these columns with these types.
     """
@@ -55,27 +55,27 @@ def attach(connection: Any, name: str, files: Sequence[str], types: Mapping[str,
             connection.register_filesystem(system)
     literal = ", ".join("'" + re.sub(r"[*?[]", r"[\g<0>]", file).replace("'", "''") + "'" for file in files)
     source = f"read_parquet([{literal}], union_by_name = true, filename = '{PART}')"
-    there = column_types(connection.sql(f"SELECT * FROM {source}"))
+    there = get_column_types(connection.sql(f"SELECT * FROM {source}"))
     columns = [PART, *([one for one in there if one != PART] if types is None else types)]
     casts = [
-        quoted(one)
+        quote(one)
         if types is None or one == PART
-        else f"CAST({quoted(one) if one in there else 'NULL'} AS {types[one]}) AS {quoted(one)}"
+        else f"CAST({quote(one) if one in there else 'NULL'} AS {types[one]}) AS {quote(one)}"
         for one in columns
     ]
-    connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT {', '.join(casts)} FROM {source}")
+    connection.execute(f"CREATE OR REPLACE VIEW {quote(name)} AS SELECT {', '.join(casts)} FROM {source}")
     return {one: kind for one, kind in there.items() if one != PART}
 
 
+# Values that are sorted in memory at a time. Of more, counts in ranges tell first where the quantiles are.
 GATHER = 1 << 18
-"""Values that are sorted in memory at a time. Of more, counts in ranges tell first where the quantiles are."""
 RANGES = 4096
+# How often ranges are divided; what is left then is sorted by DuckDB.
 ROUNDS = 6
-"""How often ranges are divided; what is left then is sorted by DuckDB."""
 
 
 def find_thresholds(connection: Any, source: str, quantiles: Sequence[Quantile]) -> dict[str, float]:
-    """The values of quantiles by their text, exact and in bounded memory; NaN where no item has a value.
+    """Return the values of quantiles by their text, exact and in bounded memory; NaN if no item has a value.
 
     ``source`` is what stands after FROM in SQL, written by captious.
     """
@@ -85,43 +85,47 @@ def find_thresholds(connection: Any, source: str, quantiles: Sequence[Quantile])
     thresholds: dict[str, float] = {}
     for operand, group in operands.items():
         compiler = Compiler({}, "q")
-        values = _Values(connection, f"SELECT CAST({compiler.value(operand)} AS DOUBLE) AS v FROM {source}", compiler)
-        number, low, high = values.ask("count(v), min(v), max(v)").fetchall()[0]
+        values = _Values(
+            connection, f"SELECT CAST({compiler.compile_value(operand)} AS DOUBLE) AS v FROM {source}", compiler
+        )
+        number, low, high = values.query("count(v), min(v), max(v)").fetchall()[0]
         ranks = [quantile.rank(number) for quantile in group]
-        known = values.at(ranks, number, low, high) if number else dict.fromkeys(ranks, math.nan)
+        known = values.select(ranks, number, low, high) if number else dict.fromkeys(ranks, math.nan)
         thresholds |= {quantile.text: known[rank] + 0.0 for quantile, rank in zip(group, ranks, strict=True)}
     return thresholds
 
 
 @dataclass(frozen=True)
 class _Values:
-    """A column of numbers, of which some are wanted by their index in ascending order."""
+    """A column of numbers from which values are selected by their rank in ascending order."""
 
     connection: Any
     sql: str
     compiler: Compiler
 
-    def ask(self, columns: str, rest: str = "", **parameters: float) -> Any:
+    def query(self, columns: str, rest: str = "", **parameters: float) -> Any:
         sql = f"SELECT {columns} FROM ({self.sql}) {rest}"
         return self.connection.execute(sql, {**self.compiler.parameters, **parameters})
 
-    def at(self, ranks: Sequence[int], number: int, low: float, high: float, rounds: int = ROUNDS) -> dict[int, float]:
-        """The values at these indices among those from ``low`` to ``high``, of which there are so many."""
+    def select(
+        self, ranks: Sequence[int], number: int, low: float, high: float, rounds: int = ROUNDS
+    ) -> dict[int, float]:
+        """Return the values at these ranks among the ``number`` values from ``low`` to ``high``."""
         within, ends, width = "WHERE v BETWEEN $low AND $high", {"low": low, "high": high}, high - low
         if number <= GATHER:
-            gathered = self.ask("v", f"{within} ORDER BY v", **ends).fetchnumpy()["v"]
+            gathered = self.query("v", f"{within} ORDER BY v", **ends).fetchnumpy()["v"]
             return {rank: float(gathered[rank]) for rank in ranks}
         if not rounds or not math.isfinite(width):
             # The value at an index k of n is the quantile (k + 1/2) / n, whatever the rounding.
             shares = [(rank + 0.5) / number for rank in ranks]
-            values = self.ask(f"quantile_disc(v, {shares})", within, **ends).fetchall()[0][0]
+            values = self.query(f"quantile_disc(v, {shares})", within, **ends).fetchall()[0][0]
             return dict(zip(ranks, values, strict=True))
         # The number of a range rises with the value, so the values of a range are those between its ends.
         columns = f"floor((v - $low) / $width * {RANGES}) AS range, count(*), min(v), max(v)"
         found: dict[int, float] = {}
         narrow: list[_ValueRange] = []
         start, left = 0, sorted(set(ranks))
-        counts = self.ask(columns, f"{within} GROUP BY range ORDER BY range", **ends, width=width).fetchall()
+        counts = self.query(columns, f"{within} GROUP BY range ORDER BY range", **ends, width=width).fetchall()
         for _, size, first, last in counts:
             inside = [rank for rank in left if start <= rank < start + size]
             if first == last:
@@ -129,18 +133,18 @@ class _Values:
             elif inside and size <= GATHER:
                 narrow.append(_ValueRange(start, size, first, last, inside))
             elif inside:
-                inner = self.at([rank - start for rank in inside], size, first, last, rounds - 1)
+                inner = self.select([rank - start for rank in inside], size, first, last, rounds - 1)
                 found |= {rank + start: value for rank, value in inner.items()}
             start += size
-        for together in _by_size(narrow):
-            found |= self._gathered(together)
+        for together in _group_by_size(narrow):
+            found |= self._sort_ranges(together)
         return found
 
-    def _gathered(self, ranges: Sequence[_ValueRange]) -> dict[int, float]:
-        """The values that are wanted from ranges, ascending ones, which one query sorts."""
+    def _sort_ranges(self, ranges: Sequence[_ValueRange]) -> dict[int, float]:
+        """Return the wanted values of disjoint ascending ranges, which one query sorts."""
         ends = {f"{name}{index}": end for index, one in enumerate(ranges) for name, end in one.ends.items()}
         within = " OR ".join(f"v BETWEEN $low{index} AND $high{index}" for index in range(len(ranges)))
-        values = self.ask("v", f"WHERE {within} ORDER BY v", **ends).fetchnumpy()["v"]
+        values = self.query("v", f"WHERE {within} ORDER BY v", **ends).fetchnumpy()["v"]
         found: dict[int, float] = {}
         before = 0
         for one in ranges:
@@ -150,7 +154,7 @@ class _Values:
 
 
 class _ValueRange(NamedTuple):
-    """The values between two, inclusive: how many there are, the index of the first, and which are wanted."""
+    """The values between two bounds, inclusive: the rank of the first, their number, and the ranks wanted."""
 
     start: int
     size: int
@@ -163,8 +167,8 @@ class _ValueRange(NamedTuple):
         return {"low": self.low, "high": self.high}
 
 
-def _by_size(ranges: Iterable[_ValueRange]) -> Iterator[list[_ValueRange]]:
-    """Ranges in groups that have as many values as may be sorted at a time."""
+def _group_by_size(ranges: Iterable[_ValueRange]) -> Iterator[list[_ValueRange]]:
+    """Yield groups of ranges that together have at most `GATHER` values."""
     group: list[_ValueRange] = []
     for one in ranges:
         if group and sum(other.size for other in group) + one.size > GATHER:
@@ -175,8 +179,8 @@ def _by_size(ranges: Iterable[_ValueRange]) -> Iterator[list[_ValueRange]]:
         yield group
 
 
-def matching_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[str, str]) -> Bools:
-    """Whether an expression holds, for every item of an Arrow table or of these Parquet files."""
+def match_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[str, str]) -> Bools:
+    """Return True for every item of an Arrow table, or of these Parquet files, that passes an expression."""
     import numpy as np
 
     connection = connect()
@@ -185,8 +189,8 @@ def matching_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[s
             types = attach(connection, "items", source)
         else:
             connection.register("items", source)
-            types = column_types(connection.table("items"))
-        filter = parse_filter(text, FilterSchema(run_columns(types, labels), labels))
+            types = get_column_types(connection.table("items"))
+        filter = parse_filter(text, FilterSchema(list_run_columns(types, labels), labels))
         condition = filter.condition(find_thresholds(connection, "items", filter.quantiles))
         sql = f"SELECT coalesce({condition.sql}, false) AS passes FROM items"
         passes = connection.execute(sql, condition.parameters).fetchnumpy()["passes"]
@@ -197,7 +201,7 @@ def matching_rows(source: pa.Table | Sequence[str], text: str, labels: Mapping[s
 
 @dataclass(frozen=True)
 class ClauseCount:
-    """One of the conditions that all must hold, and how many items it keeps and drops."""
+    """One clause of a filter, with the numbers of items that it keeps and drops."""
 
     text: str
     holds: int
@@ -212,7 +216,7 @@ class ClauseCount:
 
 
 def count_clauses(filter: Filter, counts: Mapping[str, int]) -> tuple[ClauseCount, ...]:
-    """The counts of each clause, from how many items have which `Filter.outcome_code`.
+    """Return the counts of each clause, from the number of items with each `Filter.outcome_code`.
 
     >>> from captious.runs.filters import FilterColumn
     >>> columns = {"a": FilterColumn("number", "a"), "b": FilterColumn("number", "b")}

@@ -1,4 +1,4 @@
-"""Filters and formulas: an expression that was read, and what DuckDB or Python makes of it."""
+"""Parsed filters and formulas, with their translation to SQL or their evaluation in Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from captious.runs.filters._parser import Parser
 from captious.runs.filters._sql import Compiler
-from captious.runs.filters.schema import FilterColumn, FilterError, FilterSchema, quoted
+from captious.runs.filters.schema import FilterColumn, FilterError, FilterSchema, quote
 from captious.runs.filters.tree import (
     CONDITIONS,
     Arithmetic,
@@ -19,7 +19,7 @@ from captious.runs.filters.tree import (
     NumberLiteral,
     NumberNode,
     Quantile,
-    columns_of,
+    find_columns,
     walk,
 )
 
@@ -33,7 +33,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Clause:
-    """One of the conditions that all must hold."""
+    """One of the conditions that an item must fulfil."""
 
     text: str
     node: ConditionNode
@@ -41,12 +41,12 @@ class Clause:
     @property
     def columns(self) -> tuple[ColumnNode, ...]:
         """The columns that it reads, each once."""
-        return columns_of([self.node])
+        return find_columns([self.node])
 
 
 @dataclass(frozen=True)
 class Filter:
-    """An expression that was read: clauses which all must hold."""
+    """A parsed expression: clauses that must all hold."""
 
     text: str
     clauses: tuple[Clause, ...]
@@ -54,25 +54,25 @@ class Filter:
     @property
     def columns(self) -> tuple[ColumnNode, ...]:
         """The columns that it reads, each once, in the order of the text."""
-        return columns_of([clause.node for clause in self.clauses])
+        return find_columns([clause.node for clause in self.clauses])
 
     @property
     def quantiles(self) -> tuple[Quantile, ...]:
-        """What must be known of all items before one can be judged, each once."""
+        """The quantiles in the filter, each once; they must be computed before items are filtered."""
         nodes = [node for clause in self.clauses for node in walk(clause.node) if isinstance(node, Quantile)]
         return tuple({node.text: node for node in nodes}.values())
 
     def condition(self, thresholds: Mapping[str, float] = {}, prefix: str = "f") -> Condition:
-        """The whole filter. ``thresholds`` holds the values of its quantiles by their text."""
+        """Return the SQL of the whole filter. ``thresholds`` has the values of its quantiles by their text."""
         compiler = Compiler(thresholds, prefix)
         return Condition(
-            " AND ".join(f"({compiler.condition(clause.node)})" for clause in self.clauses), compiler.parameters
+            " AND ".join(f"({compiler.compile_condition(clause.node)})" for clause in self.clauses), compiler.parameters
         )
 
     def outcomes(self, thresholds: Mapping[str, float] = {}, prefix: str = "f") -> Condition:
-        """The columns ``c0``, ``c1``, … for a SELECT: each clause by itself; `outcome_code` puts them together."""
+        """Return SELECT columns ``c0``, ``c1``, … with the outcome of each clause; `outcome_code` joins them."""
         compiler = Compiler(thresholds, prefix)
-        columns = [f"({compiler.condition(one.node)}) AS c{index}" for index, one in enumerate(self.clauses)]
+        columns = [f"({compiler.compile_condition(one.node)}) AS c{index}" for index, one in enumerate(self.clauses)]
         return Condition(", ".join(columns), compiler.parameters)
 
     @property
@@ -94,24 +94,24 @@ class Formula:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it needs, in the order of the text."""
-        return tuple(column.name for column in columns_of([self.node]))
+        """The names that it reads, in the order of the text."""
+        return tuple(column.name for column in find_columns([self.node]))
 
     def of(self, values: Mapping[str, float | None]) -> float | None:
-        """The formula's result; None where a number that it needs is None, or where it is not finite.
+        """Return the result; None if a number that it needs is None, or if the result is not finite.
 
         >>> formula = parse_formula("(P + R) / 2 + fluency", ("P", "R", "fluency"))
         >>> formula.of({"P": 4, "R": 3, "fluency": -0.5}), formula.of({"P": 4, "R": None, "fluency": 1})
         (3.0, None)
         """
         try:
-            result = _computed(self.node, values)
+            result = _compute(self.node, values)
         except (ZeroDivisionError, OverflowError):
             return None
         return result if result is not None and math.isfinite(result) else None
 
 
-def _computed(node: NumberNode, values: Mapping[str, float | None]) -> float | None:
+def _compute(node: NumberNode, values: Mapping[str, float | None]) -> float | None:
     if isinstance(node, NumberLiteral):
         return float(node.value)
     if isinstance(node, ColumnNode):
@@ -120,7 +120,7 @@ def _computed(node: NumberNode, values: Mapping[str, float | None]) -> float | N
     assert isinstance(node, Arithmetic)
     result = 0.0
     for index, (sign, operand) in enumerate(zip(node.signs, node.operands, strict=True)):
-        value = _computed(operand, values)
+        value = _compute(operand, values)
         if value is None:
             return None
         if sign == "*":
@@ -133,43 +133,42 @@ def _computed(node: NumberNode, values: Mapping[str, float | None]) -> float | N
 
 
 def parse_filter(text: str, schema: FilterSchema) -> Filter:
-    """Read an expression over the columns of a schema; a mistake is a FilterError that names the character.
+    """Parse an expression over the columns of a schema; a FilterError names the character at fault.
 
     >>> columns = {name: FilterColumn("number", quoted(name)) for name in ("cider(idf=coco)", "words")}
     >>> filter = parse_filter("0.2 < CIDEr <= 1.5 and words > 4", FilterSchema(columns, {"cider(idf=coco)": "CIDEr"}))
     >>> [clause.text for clause in filter.clauses], [column.name for column in filter.columns]
     (['0.2 < CIDEr <= 1.5', 'words > 4'], ['cider(idf=coco)', 'words'])
     >>> filter.condition()
-    Condition(sql='(($f0 < "cider(idf=coco)") AND ("cider(idf=coco)" <= $f1)) AND ("words" > $f2)', \
-parameters={'f0': 0.2, 'f1': 1.5, 'f2': 4})
+    Condition(sql='(($f0 < "cider(idf=coco)") AND ("cider(idf=coco)" <= $f1)) AND ("words" > $f2)', parameters={'f0': 0.2, 'f1': 1.5, 'f2': 4})
     """
     parser = Parser(text, schema)
-    node = parser.whole(parser.either)
+    node = parser.parse_all(parser.parse_condition)
     if not isinstance(node, CONDITIONS):
-        raise parser.no_condition(node)
-    return Filter(text.strip(), tuple(Clause(text[part.start : part.end], part) for part in _conjuncts(node)))
+        raise parser.make_condition_error(node)
+    return Filter(text.strip(), tuple(Clause(text[part.start : part.end], part) for part in _split_conjunction(node)))
 
 
 def parse_formula(text: str, names: Sequence[str]) -> Formula:
-    """Read arithmetic over named numbers: ``+ - * /`` and parentheses.
+    """Parse arithmetic over named numbers: ``+ - * /`` and parentheses.
 
     >>> parse_formula("P + Q", ("P", "R"))
     Traceback (most recent call last):
     captious.runs.filters.schema.FilterError: formula, character 5 at 'Q': no name 'Q'; there are P, R
     """
-    columns = {name: FilterColumn("number", quoted(name)) for name in names}
+    columns = {name: FilterColumn("number", quote(name)) for name in names}
     try:
         parser = Parser(text, FilterSchema(columns, what="name"), functions=False)
-        node = parser.number(parser.whole(parser.sum))
+        node = parser.check_number(parser.parse_all(parser.parse_sum))
     except FilterError as error:
         raise FilterError(error.message, text, error.at, "formula") from None
-    if not columns_of([node]):
+    if not find_columns([node]):
         raise FilterError(f"it names nothing, expected some of {', '.join(names)}", text, node.start, "formula")
     return Formula(text.strip(), node)
 
 
-def _conjuncts(node: ConditionNode) -> list[ConditionNode]:
-    """The parts that ``and`` joins, also those in parentheses."""
+def _split_conjunction(node: ConditionNode) -> list[ConditionNode]:
+    """Return the parts that ``and`` joins, including those in parentheses."""
     if isinstance(node, Junction) and node.word == "and":
-        return [part for inner in node.parts for part in _conjuncts(inner)]
+        return [part for inner in node.parts for part in _split_conjunction(inner)]
     return [node]

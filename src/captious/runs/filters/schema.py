@@ -1,4 +1,4 @@
-"""What an expression may name: the columns of a run's items, and the SQL that reads them."""
+"""The names that an expression may use: the columns of a run's items, and the SQL that reads them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Literal, TypeAlias
 from captious.errors import AmbiguousKey, InputError, UnknownKey, format_choices, format_suggestion
 from captious.metrics.registry import find_key
 
+# What the values of a column are; `texts`: a list of texts an item, `truth`: true or false.
 Kind: TypeAlias = Literal["number", "text", "texts", "truth"]
-"""What the values of a column are; ``texts``: a list of texts an item, ``truth``: true or false."""
+# Names that an error lists.
 LISTED = 12
-"""Names that an error lists."""
 COUNTS = ("words", "characters", "candidates")
+# Other spellings of columns.
 ALIASES = {"captions": "caption", "candidate": "caption", "reference": "references"}
-"""Other spellings of columns."""
+# Counts that a run holds, because counting the words of all captions takes longer than all else.
 STORED = ("words", "characters")
-"""Counts that a run holds, because counting the words of all captions takes longer than all else."""
+# A prefix for the name of a column of the input, where something else has that name.
 INPUT = "input."
-"""A prefix for the name of a column of the input, where something else has that name."""
 
 
 class FilterError(InputError):
@@ -32,14 +32,14 @@ class FilterError(InputError):
 
 
 class UnknownName(FilterError, UnknownKey):
-    """An expression with a name that means nothing."""
+    """An expression with an unknown name."""
 
 
 @dataclass(frozen=True)
 class FilterColumn:
-    """A column that an expression may name: what its values are, and the SQL that reads them.
+    """A column that an expression may name: the type of its values, and the SQL that reads them.
 
-    The SQL is written by captious, with names of columns quoted by `quoted`. It must give null for a missing value and
+    The SQL is written by captious, with names of columns quoted by `quote`. It must give null for a missing value and
     never a NaN. A number may be of any numeric type.
     """
 
@@ -51,7 +51,7 @@ class FilterColumn:
 
 @dataclass(frozen=True)
 class FilterSchema:
-    """What an expression may name."""
+    """The names that an expression may use."""
 
     columns: Mapping[str, FilterColumn]
     """Columns by name: metrics by their written form, `COUNTS`, ``id``, ``caption``, ``references``, the input's."""
@@ -63,7 +63,7 @@ class FilterSchema:
     """What errors call that which is named."""
 
     def resolve(self, name: str) -> str:
-        """The name of the column that a name means; an UnknownKey where it means none or several.
+        """Return the column for a name; raise UnknownKey if there is none or several.
 
         >>> schema = FilterSchema({"bleu(n=4)": FilterColumn("number", ""), "width": FilterColumn("number", "")},
         ...     {"bleu(n=4)": "BLEU-4"})
@@ -72,7 +72,7 @@ class FilterSchema:
         """
         if name in self.columns and (name in self.labels or name in FACTS):
             return name
-        metric, error = self._metric(name)
+        metric, error = self._find_metric(name)
         if name in self.columns:
             if metric:
                 raise AmbiguousKey(
@@ -90,10 +90,10 @@ class FilterSchema:
             return same[0]
         if len(same) > 1:
             raise AmbiguousKey(f"{name!r} names {len(same)} columns, expected one of {', '.join(same)}")
-        raise error or self.unknown(name)
+        raise error or self.make_unknown_error(name)
 
-    def _metric(self, name: str) -> tuple[str, UnknownKey | None]:
-        """The metric that a name means; where it means several, the error that says so."""
+    def _find_metric(self, name: str) -> tuple[str, UnknownKey | None]:
+        """Return the metric for a name, and an error if the name is ambiguous."""
         labels = {key: label for key, label in self.labels.items() if key in self.columns}
         if not labels:
             return "", None
@@ -104,83 +104,83 @@ class FilterSchema:
         except UnknownKey:
             return "", None
 
-    def unknown(self, name: str) -> UnknownKey:
-        """The error that lists what is there, with the nearest name."""
+    def make_unknown_error(self, name: str) -> UnknownKey:
+        """Return the error that lists the columns and suggests the nearest name."""
         spellings = [*self.columns, *self.labels.values(), *(key.partition("(")[0] for key in self.labels)]
         hint = format_suggestion(name, spellings) or format_suggestion(name.lower(), spellings)
         return UnknownKey(f"no {self.what} {name[:60]!r}{format_choices(name, self.columns, hint, LISTED)}")
 
 
+# Columns that every run has, or that belong to captious; a column of the input with such a name needs `input.`.
 FACTS = ("id", "caption", "references", "image", "system", *COUNTS)
-"""Columns that every run has, or that belong to captious; a column of the input with such a name needs ``input.``."""
 
 
-def quoted(name: str) -> str:
-    """The name of a column as SQL.
+def quote(name: str) -> str:
+    """Return the name of a column as a quoted SQL identifier.
 
-    >>> quoted('cider(idf=coco)'), quoted('a"b')
+    >>> quote('cider(idf=coco)'), quote('a"b')
     ('"cider(idf=coco)"', '"a""b"')
     """
     return '"' + name.replace('"', '""') + '"'
 
 
-def column_types(relation: Any) -> dict[str, str]:
-    """The columns of a DuckDB relation with the names of their types."""
+def get_column_types(relation: Any) -> dict[str, str]:
+    """Return the columns of a DuckDB relation with the names of their types."""
     return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
 
+# White space as Python's str.split takes it.
 _WHITE = r"\t-\r\x{1c}-\x{20}\x{85}\p{Z}"
-"""White space as Python's str.split takes it."""
+# A text whose words are not separated by single spaces; the others are counted faster.
 _UNEVEN = (
     r"  |^ | $|^$|[\t-\r\x{1c}-\x{1f}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 )
-"""A text whose words are not separated by single spaces; the others are counted faster."""
 
 
-def _words(text: str) -> str:
-    """SQL of the number of words in a text."""
+def _count_words_sql(text: str) -> str:
+    """Return SQL for the number of words of a text."""
     words = f"regexp_extract_all({text}, '[^{_WHITE}]+')"
     return f"CASE WHEN regexp_matches({text}, '{_UNEVEN}') THEN len({words}) ELSE len(string_split({text}, ' ')) END"
 
 
-def _mean(count: Callable[[str], str], texts: str) -> str:
-    """SQL of the mean of a count over a list of texts."""
+def _average_sql(count: Callable[[str], str], texts: str) -> str:
+    """Return SQL for the mean of a count over a list of texts."""
     alone, each = count(f"{texts}[1]"), count("one")
     return f"CAST(CASE WHEN len({texts}) = 1 THEN {alone} ELSE list_avg([{each} FOR one IN {texts}]) END AS DOUBLE)"
 
 
-def run_columns(types: Mapping[str, str], labels: Mapping[str, str], table: str = "") -> dict[str, FilterColumn]:
-    """The columns of a run's items that an expression may name, from the DuckDB types of what is stored.
+def list_run_columns(types: Mapping[str, str], labels: Mapping[str, str], table: str = "") -> dict[str, FilterColumn]:
+    """Return the columns of a run that an expression may name, from the DuckDB types of the stored columns.
 
     ``words`` and ``characters`` are counted where they are not stored. A column of the input with the name of another
     column is stored with `INPUT` before it.
     ``table`` is the name of the table in the statement, where it has several.
     """
-    begin = f"{quoted(table)}." if table else ""
-    columns = {key: FilterColumn("number", begin + quoted(key)) for key in labels if key in types}
+    begin = f"{quote(table)}." if table else ""
+    columns = {key: FilterColumn("number", begin + quote(key)) for key in labels if key in types}
     if "candidates" in types:
-        columns |= caption_columns(f"{begin}candidates")
-    columns |= {name: FilterColumn("number", begin + quoted(name)) for name in STORED if name in types}
+        columns |= list_caption_columns(f"{begin}candidates")
+    columns |= {name: FilterColumn("number", begin + quote(name)) for name in STORED if name in types}
     for name, kind in types.items():
         if name not in labels and name not in ("candidates", "unscored", *STORED):
-            column = column_of_type(begin + quoted(name), kind)
+            column = make_column(begin + quote(name), kind)
             if column is not None:
                 columns[name if name not in columns else INPUT + name] = column
     return columns
 
 
-def caption_columns(candidates: str) -> dict[str, FilterColumn]:
-    """What an expression may name of captions, given the SQL of a list of candidates."""
+def list_caption_columns(candidates: str) -> dict[str, FilterColumn]:
+    """Return the columns of captions that an expression may name, given the SQL of a list of candidates."""
     return {
-        "words": FilterColumn("number", _mean(_words, candidates)),
-        "characters": FilterColumn("number", _mean("length({})".format, candidates)),
+        "words": FilterColumn("number", _average_sql(_count_words_sql, candidates)),
+        "characters": FilterColumn("number", _average_sql("length({})".format, candidates)),
         "candidates": FilterColumn("number", f"len({candidates})"),
         "caption": FilterColumn("texts", candidates),
     }
 
 
-def column_of_type(sql: str, kind: str) -> FilterColumn | None:
-    """A column by its DuckDB type; None where it holds bytes."""
+def make_column(sql: str, kind: str) -> FilterColumn | None:
+    """Return a column for a DuckDB type, or None if it contains bytes."""
     if kind in ("FLOAT", "DOUBLE"):
         return FilterColumn("number", f"CASE WHEN isnan({sql}) THEN NULL ELSE {sql} END")
     if kind in _WHOLE:

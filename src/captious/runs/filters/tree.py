@@ -12,7 +12,7 @@ from captious.runs.filters.schema import FilterColumn
 
 @dataclass(frozen=True)
 class Node:
-    """A part of an expression, and where it begins and ends in the text."""
+    """A node of the syntax tree, with its start and end in the text."""
 
     start: int = field(compare=False)
     end: int = field(compare=False)
@@ -39,14 +39,14 @@ class TextLiteral(Node):
 
 @dataclass(frozen=True)
 class TruthWord(Node):
-    """``true`` or ``false``, beside a column that is one of them."""
+    """``true`` or ``false``, compared with a boolean column."""
 
     value: bool
 
 
 @dataclass(frozen=True)
 class ColumnNode(Node):
-    """A column of the schema, of one system where the text says so."""
+    """A column of the schema; of one system if the text names it."""
 
     name: str
     column: FilterColumn
@@ -60,7 +60,7 @@ class ColumnNode(Node):
 
 @dataclass(frozen=True)
 class Arithmetic(Node):
-    """Numbers that signs of one rank join, from left to right; a sign before the first is ``-``, or empty."""
+    """Numbers joined by operators of equal precedence, from left to right; the first sign is ``-`` or empty."""
 
     signs: tuple[str, ...]
     operands: tuple[NumberNode, ...]
@@ -68,7 +68,7 @@ class Arithmetic(Node):
 
 @dataclass(frozen=True)
 class Quantile(Node):
-    """The value that a share of the items has at most, or, where ``highest``, at least."""
+    """The value that a share of the items have at most or, if ``highest``, at least."""
 
     text: str
     operand: NumberNode
@@ -76,7 +76,7 @@ class Quantile(Node):
     highest: bool = False
 
     def rank(self, items: int) -> int:
-        """The quantile's index among so many values in ascending order; at least the share of them is on its side.
+        """Return the rank of the quantile among ``items`` values in ascending order, starting at 0.
 
         >>> quantile = Quantile(0, 0, "quantile(x, 0.75)", NumberLiteral(0, 0, 1.0), 0.75)
         >>> [quantile.rank(items) for items in (1, 4, 100)]
@@ -92,7 +92,7 @@ NumberNode: TypeAlias = "NumberLiteral | ColumnNode | Arithmetic | Quantile"
 
 @dataclass(frozen=True)
 class Compare(Node):
-    """Two numbers or two texts beside each other; of lists of texts, any may be equal."""
+    """A comparison of two numbers or two texts; of lists of texts, any may be equal."""
 
     sign: str
     left: Operand
@@ -101,7 +101,7 @@ class Compare(Node):
 
 @dataclass(frozen=True)
 class Member(Node):
-    """Whether a number or a text is in a list."""
+    """A test whether a number or a text is in a list."""
 
     operand: Operand
     members: tuple[Operand, ...]
@@ -109,7 +109,7 @@ class Member(Node):
 
 @dataclass(frozen=True)
 class TextTest(Node):
-    """Whether a text ``has`` a part in any case, has it ``exactly``, or ``matches`` a regular expression."""
+    """A test whether a text ``has`` a part in any case, has it ``exactly``, or ``matches`` a regular expression."""
 
     kind: str
     operand: ColumnNode
@@ -118,21 +118,21 @@ class TextTest(Node):
 
 @dataclass(frozen=True)
 class Missing(Node):
-    """Whether a value is missing."""
+    """A test whether a value is missing."""
 
     operand: Operand
 
 
 @dataclass(frozen=True)
 class Holds(Node):
-    """Whether a column that is true or false is true."""
+    """A test whether a boolean column is true."""
 
     operand: ColumnNode
 
 
 @dataclass(frozen=True)
 class Junction(Node):
-    """All parts hold (``and``), or one of them (``or``)."""
+    """A conjunction (``and``) or disjunction (``or``) of conditions."""
 
     word: str
     parts: tuple[ConditionNode, ...]
@@ -140,14 +140,14 @@ class Junction(Node):
 
 @dataclass(frozen=True)
 class Chain(Node):
-    """Comparisons that all hold, written as one: ``0.2 < cider < 2``."""
+    """Comparisons that must all hold, written as one: ``0.2 < cider < 2``."""
 
     links: tuple[ConditionNode, ...]
 
 
 @dataclass(frozen=True)
 class Negation(Node):
-    """The part fails."""
+    """The negation of a condition."""
 
     part: ConditionNode
 
@@ -158,7 +158,7 @@ CONDITIONS = (Compare, Member, TextTest, Missing, Holds, Chain, Junction, Negati
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and everything below it."""
+    """Yield a node and all nodes below it."""
     yield node
     for value in vars(node).values():
         for part in value if isinstance(value, tuple) else (value,):
@@ -166,14 +166,14 @@ def walk(node: Node) -> Iterator[Node]:
                 yield from walk(part)
 
 
-def columns_of(nodes: Iterable[Node]) -> tuple[ColumnNode, ...]:
-    """The columns that expressions read, each once, in the order of the text."""
+def find_columns(nodes: Iterable[Node]) -> tuple[ColumnNode, ...]:
+    """Return the columns that expressions read, each once, in the order of the text."""
     columns = [part for node in nodes for part in walk(node) if isinstance(part, ColumnNode)]
     return tuple({column.key: column for column in reversed(columns)}.values())[::-1]
 
 
-def operand_kind(operand: Operand) -> str:
-    """Whether an operand is a number, a text or a list of texts; true and false count as numbers."""
+def get_kind(operand: Operand) -> str:
+    """Return ``number``, ``text`` or ``texts``; booleans count as numbers."""
     if isinstance(operand, TextLiteral):
         return "text"
     if isinstance(operand, ColumnNode):

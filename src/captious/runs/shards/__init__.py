@@ -1,4 +1,4 @@
-"""Shards: the same metrics over more captions than fit into memory, on one machine or on a cluster."""
+"""Scoring of shards: more captions than fit into memory, on one machine or on a cluster."""
 
 from captious._core.lazy import make_exports
 

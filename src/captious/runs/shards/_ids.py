@@ -1,4 +1,4 @@
-"""Ids that several shards have, found by their hashes in bounded memory."""
+"""Detection of ids that occur in several shards, by their hashes in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,64 +15,67 @@ from captious.runs.folder import Run
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Hashes that are sorted at a time.
 TOGETHER = 1 << 23
-"""Hashes that are sorted at a time."""
+# Ids that are hashed at a time.
 SLICE = 1 << 19
-"""Ids that are hashed at a time."""
 EXAMPLES = 5
+# Odd, so that it has an inverse modulo 2**64.
 FACTOR = 0x9E3779B97F4A7C15
-"""Odd, so that it has an inverse modulo 2**64."""
 
 
-def repeated_ids(run: Run) -> tuple[int, list[str]]:
-    """How many ids occur in more than one item, and lines that name the first of them with their shards.
+def find_repeated_ids(run: Run) -> tuple[int, list[str]]:
+    """Return the number of ids that occur in more than one item, and lines that name the first with their shards.
 
     The number comes from hashes of 64 bits, and is right but for one chance in thousands at 100 million items; the
     examples are compared letter by letter.
     """
-    repeated = _repeated_hashes(run)
+    repeated = _find_repeated_hashes(run)
     first = np.sort(repeated[:EXAMPLES])
     shards: dict[str, list[str]] = {}
-    for name, ids in _ids(run) if len(first) else ():
-        for index in np.flatnonzero(np.isin(column_hashes(ids), first)).tolist():
+    for name, ids in _iterate_ids(run) if len(first) else ():
+        for index in np.flatnonzero(np.isin(hash_column(ids), first)).tolist():
             shards.setdefault(ids[index].as_py(), []).append(name)
     lines = [f"{key!r} in {' and '.join(names[:2])}" for key, names in shards.items() if len(names) > 1]
     return (len(repeated) if lines else 0), lines
 
 
-def _ids(run: Run) -> Iterator[tuple[str, pa.Array]]:
-    """The ids of all shards, a slice at a time, with the name of their shard."""
+def _iterate_ids(run: Run) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the name of each shard with a slice of its ids."""
     for name in run.names:
         ids = run.table(name, ["id"])["id"].combine_chunks()
         for start in range(0, len(ids), SLICE):
             yield name, ids.slice(start, SLICE)
 
 
-def _repeated_hashes(run: Run) -> Hashes:
-    """Hashes that occur twice. They are parted by their first bits into files, and each file is sorted alone."""
+def _find_repeated_hashes(run: Run) -> Hashes:
+    """Return the hashes that occur twice. They are split by their first bits into files, and each file is sorted by
+    itself.
+    """
     items = run.marker.items
     bits = max(0, (items // TOGETHER).bit_length())
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(1 << bits)]
-        for _, ids in _ids(run):
-            hashes = np.sort(column_hashes(ids))
+        for _, ids in _iterate_ids(run):
+            hashes = np.sort(hash_column(ids))
             bounds = np.array([part << (64 - bits) for part in range(1, 1 << bits)], dtype=np.uint64)
             for file, part in zip(files, np.split(hashes, np.searchsorted(hashes, bounds)), strict=True):
                 file.write(part.tobytes())
-        return np.concatenate([_twice(file) for file in files])
+        return np.concatenate([_find_duplicates(file) for file in files])
 
 
-def _twice(file: Any) -> Hashes:
+def _find_duplicates(file: Any) -> Hashes:
     file.seek(0)
     hashes = np.sort(np.frombuffer(file.read(), dtype=np.uint64))
     return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
 
 
-def column_hashes(texts: pa.Array) -> Hashes:
-    """64 bits for each text, for all texts at once: a polynomial over its bytes, each replaced by a random number.
+def hash_column(texts: pa.Array) -> Hashes:
+    """Return a 64-bit hash for each text, computed for all at once: a polynomial over its bytes, each mapped to a
+    random number.
 
     >>> import pyarrow as pa
-    >>> a, b, c = column_hashes(pa.array(["x", "", "x"]))
+    >>> a, b, c = hash_column(pa.array(["x", "", "x"]))
     >>> bool(a == c), bool(a == b)
     (True, False)
     """

@@ -1,4 +1,4 @@
-"""What a worker does with a shard: pass 1 prepares the states of metrics, pass 2 scores and writes.
+"""The two passes of a worker over a shard: pass 1 prepares the states of metrics, pass 2 scores and writes.
 
 A pass is the setup that workers get, pickled. A worker calls it once, which loads models and opens merged states, and
 calls the function that comes back for shard after shard::
@@ -30,13 +30,20 @@ from captious.options import Reading, get_runtime
 from captious.runs.folder import Run
 from captious.runs.shards.plan import need_columns, need_images
 from captious.runs.states import CorpusStates, Members
-from captious.runs.summary import PartSummary, part_summary
-from captious.runs.tables import items_table, rows_table, rows_with, types_of, with_columns, without_machine_paths
+from captious.runs.summary import PartSummary, summarize_part
+from captious.runs.tables import (
+    make_items_table,
+    make_rows_table,
+    add_metric_rows,
+    hash_types,
+    add_metric_columns,
+    hide_machine_paths,
+)
 
 
 @dataclass(frozen=True)
 class ShardOutcome:
-    """What a worker says of a shard when it is done. The scores are in the folder."""
+    """The result that a worker reports for a shard. The scores are in the folder."""
 
     items: int
     unfit: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +54,7 @@ class ShardOutcome:
 
 @dataclass(frozen=True)
 class PreparationPass:
-    """Pass 1, which workers get as the setup of their tasks: the state of a shard for each metric that needs one."""
+    """Pass 1, pickled to workers: computes the state of a shard for each metric that needs the corpus."""
 
     run: Run
     metrics: tuple[Metric, ...]
@@ -56,20 +63,20 @@ class PreparationPass:
     """The folder that relative paths start from."""
 
     def __call__(self) -> Callable[[Shard], ShardOutcome]:
-        """The function of a shard."""
+        """Return the function that prepares one shard."""
         change_folder(self.work_folder)
         shards = self.run.marker.shards
-        merged = {metric: CorpusStates(self.run, metric).merged_shards(shards) for metric in self.metrics}
+        merged = {metric: CorpusStates(self.run, metric).find_merged(shards) for metric in self.metrics}
         return partial(self.prepare, merged)
 
     def prepare(self, merged: Mapping[Metric, Members], shard: Shard) -> ShardOutcome:
-        """Save the states of a shard; that of a shard which has nothing for a metric is empty.
+        """Save the states of a shard; the state is empty if a metric can use nothing of the shard.
 
         ``merged`` has the shards whose states were merged in an earlier run.
         """
         metrics = [one for one in self.metrics if not CorpusStates(self.run, one).is_prepared(shard, merged[one])]
         captions = read_shard(shard, self.reading, need_images(metrics), need_columns(metrics)).captions
-        unfit = unfit_metrics(metrics, captions)
+        unfit = find_unfit(metrics, captions)
         states = prepare_shard(captions, [one for one in metrics if str(one) not in unfit]) if len(captions) else {}
         for metric in metrics:
             CorpusStates(self.run, metric).save(shard, states.get(metric))
@@ -78,7 +85,7 @@ class PreparationPass:
 
 @dataclass(frozen=True)
 class ScoringPass:
-    """Pass 2, or the only one: the setup that workers get."""
+    """Pass 2, pickled to workers: scores shards and writes their parts."""
 
     run: Run
     metrics: tuple[Metric, ...]
@@ -93,7 +100,7 @@ class ScoringPass:
     store_references: bool = True
 
     def __call__(self) -> Callable[[Shard], ShardOutcome]:
-        """The function of a shard. Models are loaded and merged states opened here, once for all shards of a worker."""
+        """Load models and open merged states, once per worker; return the function that scores one shard."""
         change_folder(self.work_folder)
         DECODERS.keep()
         nothing = replace(CaptionSet.of({}), language=self.reading.language or "")
@@ -108,29 +115,29 @@ class ScoringPass:
 
 @dataclass(frozen=True)
 class ShardScorer:
-    """What a worker keeps while it scores shard after shard."""
+    """The scorer that a worker keeps for all its shards."""
 
     scoring: ScoringPass
     states: Mapping[Metric, Any]
 
     def score(self, shard: Shard) -> ShardOutcome:
-        """Read a shard, measure what it lacks, write its part."""
+        """Read a shard, measure the missing metrics, and write its part."""
         scoring, clock = self.scoring, Clock()
         if not get_runtime().cache:
             # A feature that a shard before had would leave a gap in a batch, and move the last digits of its neighbors.
             close_stores()
         clock.begin("read")
-        before = self._before(shard)
-        wanted = self._wanted(before)
+        before = self._read_existing(shard)
+        wanted = self._find_missing(before)
         content = read_shard(shard, scoring.reading, images=need_images(wanted))
         captions = content.captions
-        unfit = unfit_metrics(wanted, captions)
+        unfit = find_unfit(wanted, captions)
         measured = measure_shard(captions, wanted, self.states, clock.begin) if len(captions) else {}
         measurements = {str(metric): one for metric, one in measured.items()}
-        if conflict := self._conflict(measurements):
+        if conflict := self._find_conflict(measurements):
             return ShardOutcome(len(captions), conflict=conflict)
         clock.begin("write")
-        summary = part_summary(
+        summary = summarize_part(
             shard.name,
             scoring.run,
             captions,
@@ -142,21 +149,21 @@ class ShardScorer:
             warnings=tuple(finding.message for finding in find_misleading(captions)),
             corpora=scoring.corpora,
         )
-        own = without_machine_paths(captions)
-        items = items_table(own, measurements, scoring.run.metrics, scoring.store_references)
-        rows = rows_table(measurements) if scoring.run.has_rows and measurements else None
+        own = hide_machine_paths(captions)
+        items = make_items_table(own, measurements, scoring.run.metrics, scoring.store_references)
+        rows = make_rows_table(measurements) if scoring.run.has_rows and measurements else None
         if before is not None:
             with scoring.run.parquet(scoring.run.items_name(shard.name)) as file:
-                items = with_columns(file.read(), items, list(map(str, wanted)))
+                items = add_metric_columns(file.read(), items, list(map(str, wanted)))
             if rows is not None and before.metrics:
                 with scoring.run.parquet(scoring.run.rows_name(shard.name)) as file:
-                    rows = rows_with(file.read(), rows)
-            summary = _combined(before, summary, scoring.run.metrics)
-        scoring.run.write_part(_timed(summary, before, clock), items, types_of(measurements), rows)
+                    rows = add_metric_rows(file.read(), rows)
+            summary = _combine(before, summary, scoring.run.metrics)
+        scoring.run.write_part(_add_seconds(summary, before, clock), items, hash_types(measurements), rows)
         return ShardOutcome(len(captions), unfit)
 
-    def _wanted(self, before: PartSummary | None) -> list[Metric]:
-        """The metrics that a part has no values of, or those of another corpus."""
+    def _find_missing(self, before: PartSummary | None) -> list[Metric]:
+        """Return the metrics for which a part has no values, or values of another corpus."""
         there = {one.metric: one.corpus for one in before.metrics} if before else {}
         corpora = self.scoring.corpora
         return [
@@ -165,16 +172,16 @@ class ShardScorer:
             if str(metric) not in there or corpora.get(str(metric), "") != there[str(metric)]
         ]
 
-    def _before(self, shard: Shard) -> PartSummary | None:
-        """The summary of the part that already exists, of the shard as it is now."""
+    def _read_existing(self, shard: Shard) -> PartSummary | None:
+        """Return the summary of the existing part if it was scored from the shard in its present size."""
         run = self.scoring.run
         if not run.storage.exists(run.items_name(shard.name)):
             return None
         summary = run.summary(shard.name)
         return summary if run.is_current(shard, summary) else None
 
-    def _conflict(self, measurements: Mapping[str, Measurement]) -> str:
-        """The line that says that a metric has other settings than in shards that were finished before."""
+    def _find_conflict(self, measurements: Mapping[str, Measurement]) -> str:
+        """Return an error line if a metric has other settings than in finished shards, else an empty string."""
         for key, one in measurements.items():
             now, then = one.signature.settings, self.scoring.settings.get(key, one.signature.settings)
             if dict(now) != dict(then):
@@ -186,16 +193,16 @@ class ShardScorer:
         return ""
 
 
-def _combined(before: PartSummary, now: PartSummary, metrics: Sequence[str]) -> PartSummary:
-    """The summary of a part to which metrics were added."""
+def _combine(before: PartSummary, now: PartSummary, metrics: Sequence[str]) -> PartSummary:
+    """Return the summary of a part with further metrics added."""
     if (before.items, before.ids) != (now.items, now.ids):
         raise InputError(f"{before.name}: contains other ids than when it was scored; pass overwrite=True")
     both = {one.metric: one for one in (*before.metrics, *now.metrics)}
     return replace(now, metrics=tuple(both[key] for key in metrics if key in both))
 
 
-def _timed(summary: PartSummary, before: PartSummary | None, clock: Clock) -> PartSummary:
-    """The summary with the seconds of every step, added to those of the part that was there before."""
+def _add_seconds(summary: PartSummary, before: PartSummary | None, clock: Clock) -> PartSummary:
+    """Return the summary with the seconds of every step, added to those of the earlier part."""
     seconds = clock.seconds()
     earlier = dict(before.seconds) if before else {}
     return replace(
@@ -204,33 +211,33 @@ def _timed(summary: PartSummary, before: PartSummary | None, clock: Clock) -> Pa
 
 
 def change_folder(path: str) -> None:
-    """Work in the folder of the process that started this one, where there is such a folder."""
+    """Change to the working folder of the parent process, if it exists here."""
     with suppress(OSError):
         os.chdir(path)
 
 
 class Clock:
-    """Seconds by step. The step of a chunk counts for that of its metric."""
+    """Seconds by step. A step of a chunk is counted for its metric."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
         self._step, self._start = "", time.perf_counter()
 
     def begin(self, step: str) -> None:
-        """End the step at work, if any, and begin another."""
+        """End the current step, if any, and begin another."""
         now = time.perf_counter()
         if self._step:
             self._seconds[self._step] = self._seconds.get(self._step, 0.0) + now - self._start
         self._step, self._start = step.partition(", items ")[0], now
 
     def seconds(self) -> dict[str, float]:
-        """End the step at work, and give the seconds of all steps."""
+        """End the current step, and return the seconds of all steps."""
         self.begin("")
         return self._seconds
 
 
-def unfit_metrics(metrics: Sequence[Metric], captions: CaptionSet) -> dict[str, str]:
-    """Metrics that can score no item because of what it lacks, each with the line that says so."""
+def find_unfit(metrics: Sequence[Metric], captions: CaptionSet) -> dict[str, str]:
+    """Return the metrics that can score no item because an input is missing, each with its error line."""
     unfit = {}
     for metric in metrics:
         try:

@@ -1,4 +1,4 @@
-"""What a scoring of shards will do, before anything is read: who works, and into which folder.
+"""The plan of a scoring of shards, made before anything is read: workers, judges, and the output folder.
 
 A folder that holds a part of the scores already is gone on with. More shards and more metrics are added to it.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from captious._core.files import RUN, digest, refuse_irregular, sweep
 from captious._core.specs import split_specs
-from captious._evaluate import Specs, metric_specs
+from captious._evaluate import Specs, check_specs
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.engines.processes import count_processes, list_visible_gpus
@@ -27,17 +27,17 @@ from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, parse_all
 from captious.models.devices import resolve_device
 from captious.options import Engine, Judging, Reading, get_runtime
-from captious.runs.folder import Run, shards_of
+from captious.runs.folder import Run, format_shards
 from captious.runs.marker import Marker, MetricFacts
-from captious.runs.tables import shown_path
+from captious.runs.tables import hide_folder
 
+# What a folder holds besides the items; metrics that are added keep to it.
 STORED = ("store_references", "store_rows")
-"""What a folder holds besides the items; metrics that are added keep to it."""
 REPLACE = "pass overwrite=True to replace them, or name another folder"
 
 
-def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
-    """The engine with a GPU for each process where models run on GPUs: one process per core would load a model each.
+def assign_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
+    """Return the engine with one GPU per process if models run on GPUs: one process per core would load a model each.
 
     On a cluster ``gpus`` says it.
     """
@@ -50,15 +50,15 @@ def with_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
 
 
 def refuse_unready(engine: Engine) -> None:
-    """Say that Ray is not installed before other scores are replaced."""
+    """Raise InputError if Ray is not installed, before other scores are replaced."""
     if engine.engine == "ray":
         from captious.engines.ray import import_ray
 
         import_ray()
 
 
-def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
-    """What each worker may ask chat models, so that all together keep to the limits."""
+def divide_limits(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
+    """Return the limits of one worker for chat models, so that all workers together respect the limits."""
     if engine.engine == "serial" or not any("judge" in metric.needs for metric in metrics):
         return judging
     if engine.engine == "ray" and not engine.jobs:
@@ -75,9 +75,9 @@ def share_of_worker(judging: Judging, metrics: Sequence[Metric], engine: Engine,
 def plan_shards(
     source: Any, metrics: Specs, reading: Reading = Reading(), progress: Callable[[str], None] | None = None
 ) -> DryRun:
-    """What chat models would be asked about all shards, before anything is sent."""
+    """Return the requests to chat models for all shards, without sending any."""
     shards = expand(source, reading.format)
-    chosen = parse_all(metric_specs(metrics), first_captions(metrics, shards, reading))
+    chosen = parse_all(check_specs(metrics), read_first_captions(metrics, shards, reading))
     plans: dict[tuple[str, str], CallPlan] = {}
     together = CallPlan()
     for number, shard in enumerate(shards, 1):
@@ -92,26 +92,27 @@ def plan_shards(
     return DryRun(plans, get_runtime().judging.prices, together=together)
 
 
-def first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
-    """The captions that say which metrics ``all`` stands for; None where it is not asked for."""
+def read_first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
+    """Return the captions that determine the metrics of ``all``; None if ``all`` is not requested."""
     specs = [metrics] if isinstance(metrics, str) else metrics if isinstance(metrics, (list, tuple)) else []
     wanted = any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs)
     return [read_shard(shards[0], reading, images=False).captions] if wanted else None
 
 
 def need_images(metrics: Sequence[Metric]) -> bool:
-    """Whether any of the metrics looks at images."""
+    """Return True if any of the metrics needs images."""
     return any("image" in metric.needs for metric in metrics)
 
 
 def need_columns(metrics: Sequence[Metric]) -> bool:
-    """Whether any of the metrics prepares its state from other columns than ids and captions."""
+    """Return True if any of the metrics prepares its state from other columns than ids and captions."""
     texts = {"references", "several candidates"}
     return not all(isinstance(metric, TokenMetric) and texts.issuperset(metric.needs) for metric in metrics)
 
 
-def reading_facts(reading: Reading, store_references: bool = True, store_rows: bool = True) -> dict[str, Any]:
-    """Options of reading that are not at their default, for the marker; references by the content of their file.
+def collect_reading_facts(reading: Reading, store_references: bool = True, store_rows: bool = True) -> dict[str, Any]:
+    """Return the reading options that differ from their default, for the marker; references by the digest of their
+    file.
 
     Of absolute paths only the last part is stored, because others may get to see the run.
     """
@@ -122,7 +123,7 @@ def reading_facts(reading: Reading, store_references: bool = True, store_rows: b
             raise InputError(f"{option.name}: {type(value).__name__}, expected a path that every worker can read")
         if value != option.default:
             facts[option.name] = value if isinstance(value, bool) else os.fspath(value)
-    facts |= {name: shown_path(facts[name]) for name in ("references", "images", "items") if name in facts}
+    facts |= {name: hide_folder(facts[name]) for name in ("references", "images", "items") if name in facts}
     if reading.references is not None:
         folder, name = split_address(os.fspath(reading.references))
         facts["references"] += f"#{digest(Storage.at(folder).read(name))}"
@@ -130,7 +131,7 @@ def reading_facts(reading: Reading, store_references: bool = True, store_rows: b
     return facts | {name: False for name, kept in stored.items() if not kept}
 
 
-def claim(
+def claim_folder(
     address: str | os.PathLike[str],
     metrics: Sequence[Metric],
     shards: Sequence[Shard],
@@ -139,7 +140,7 @@ def claim(
     add: bool = False,
     overwrite: bool = False,
 ) -> Run:
-    """The folder to write these scores to: a new one, or one that holds a part of them already.
+    """Return the run to write these scores to: a new one, or an unfinished one with the same settings.
 
     With ``add`` the metrics are added to those of a folder that is there. Shards that it has not are added without a
     word. One that holds other scores is refused, or with ``overwrite`` emptied of what captious wrote. One that holds
@@ -156,7 +157,7 @@ def claim(
     if not storage.exists(RUN):
         if add:
             raise InputError(f"{address}: no {RUN}, expected a run to add metrics to")
-        if storage.names() or (not is_remote(address) and _occupied(Path(address))):
+        if storage.names() or (not is_remote(address) and _is_occupied(Path(address))):
             raise InputError(f"{address}: exists and was not written by captious (no {RUN}); name another folder")
         run = Run(address, marker)
         run.write_marker()
@@ -174,8 +175,8 @@ def claim(
         marker = replace(marker, reading={**reading, **stored})
         new = tuple(one for one in facts if one.metric not in there.metrics)
         marker = replace(marker, metrics=(*there.marker.metrics, *new))
-    marker = replace(marker, shards=_named_as_before(shards, there.marker.shards), history=there.marker.history)
-    change = change_from(marker, there.marker, add) or _changed_shards(there, marker)
+    marker = replace(marker, shards=_keep_names(shards, there.marker.shards), history=there.marker.history)
+    change = describe_change(marker, there.marker, add) or _describe_changed_shards(there, marker)
     if change:
         raise InputError(f"{address}: contains other scores: {change}; {REPLACE}")
     # What is complete stays so on disk until everything is scored.
@@ -186,8 +187,8 @@ def claim(
     return run
 
 
-def change_from(marker: Marker, other: Marker, add: bool = False) -> str:
-    """The first thing that the other marker has differently, so that its scores are not gone on with; or nothing.
+def describe_change(marker: Marker, other: Marker, add: bool = False) -> str:
+    """Describe the first difference of another marker that prevents resuming; empty if there is none.
 
     More shards, and shards in another order, are no such thing.
     """
@@ -200,23 +201,25 @@ def change_from(marker: Marker, other: Marker, add: bool = False) -> str:
     if dict(marker.reading) != dict(other.reading):
         names = {**marker.reading, **other.reading}
         name = next(name for name in names if marker.reading.get(name) != other.reading.get(name))
-        return f"it was read with {_option(other, name)}, now it is {_option(marker, name)}"
+        return f"it was read with {_format_option(other, name)}, now it is {_format_option(marker, name)}"
     ours, theirs = ([shard.name for shard in both.shards] for both in (marker, other))
     if gone := sorted(set(theirs).difference(ours)):
-        return f"of its {shards_of(len(theirs))} {len(gone)} {_are(gone)} no longer there, such as {gone[0]}"
+        return (
+            f"of its {format_shards(len(theirs))} {len(gone)} {_format_verb(gone)} no longer there, such as {gone[0]}"
+        )
     return ""
 
 
-def _option(marker: Marker, name: str) -> str:
+def _format_option(marker: Marker, name: str) -> str:
     return f"{name}={marker.reading[name]}" if name in marker.reading else f"no {name}=..."
 
 
-def _are(names: Collection[str]) -> str:
+def _format_verb(names: Collection[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def _named_as_before(shards: Sequence[Shard], before: Sequence[Shard]) -> tuple[Shard, ...]:
-    """The shards, each under the name that it had before; names depend on what other shards there are."""
+def _keep_names(shards: Sequence[Shard], before: Sequence[Shard]) -> tuple[Shard, ...]:
+    """Return the shards, each under its earlier name; names depend on the set of shards."""
     names = {one.address: one.name for one in before}
     known = [replace(one, name=names.get(one.address, one.name)) for one in shards]
     taken = {one.name for one in known if one.address in names}
@@ -228,8 +231,8 @@ def _named_as_before(shards: Sequence[Shard], before: Sequence[Shard]) -> tuple[
     )
 
 
-def _changed_shards(there: Run, marker: Marker) -> str:
-    """How shards changed after they were scored; one that failed may be mended, and is scored as it is now."""
+def _describe_changed_shards(there: Run, marker: Marker) -> str:
+    """Describe shards whose size changed after they were scored; a failed shard may change, and is scored again."""
     before = {shard.name: shard.size for shard in there.marker.shards}
     others = [one for one in marker.shards if one.name in before and one.size != before[one.name]]
     scored = [one for one in others if there.storage.exists(there.items_name(one.name))]
@@ -237,7 +240,7 @@ def _changed_shards(there: Run, marker: Marker) -> str:
     if not changed:
         return ""
     first = f"{changed[0].name} ({before[changed[0].name]:,} bytes, now {changed[0].size:,})"
-    return f"of its {shards_of(len(before))} {len(changed)} changed since they were scored, such as {first}"
+    return f"of its {format_shards(len(before))} {len(changed)} changed since they were scored, such as {first}"
 
 
 def _refuse_file(path: Path) -> None:
@@ -247,5 +250,5 @@ def _refuse_file(path: Path) -> None:
     sweep(path / RUN)
 
 
-def _occupied(path: Path) -> bool:
+def _is_occupied(path: Path) -> bool:
     return path.is_dir() and any(path.iterdir())

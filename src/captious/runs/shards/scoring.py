@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from captious._evaluate import Specs, metric_specs, settings_of
+from captious._evaluate import Specs, check_specs, check_settings
 from captious.engines.tasks import Finished, describe_deaths, run_tasks
 from captious.errors import InputError
 from captious.io.read import reading_of
@@ -33,35 +33,42 @@ from captious.models.decoding import DECODERS
 from captious.options import Engine, Missing, Reading, Resampling, Runtime, get_runtime, using
 from captious.runs.folder import FAILED, Run
 from captious.runs.marker import Marker
-from captious.runs.report import Report, report_of
-from captious.runs.report_sections import shard_warnings
-from captious.runs.shards._ids import repeated_ids
+from captious.runs.report import Report, make_report
+from captious.runs.report_sections import list_shard_warnings
+from captious.runs.shards._ids import find_repeated_ids
 from captious.runs.shards._passes import PreparationPass, ScoringPass, ShardOutcome
-from captious.runs.shards.plan import claim, first_captions, reading_facts, refuse_unready, share_of_worker, with_gpus
+from captious.runs.shards.plan import (
+    claim_folder,
+    read_first_captions,
+    collect_reading_facts,
+    refuse_unready,
+    divide_limits,
+    assign_gpus,
+)
 from captious.runs.source import PART, StoredItems
 from captious.runs.states import CorpusStates
 from captious.runs.summary import PartSummary
 
+# Failed shards that are named.
 LISTED = 5
-"""Failed shards that are named."""
 
 
 class ShardsFailed(InputError):
-    """Not one shard could be scored."""
+    """Raised if not a single shard could be scored."""
 
     def __init__(self, folder: str, failures: Mapping[str, str], shards: int) -> None:
         self.failures = dict(failures)
         """The line that says why, by the name of the shard."""
-        lines = [f"{folder}: {failed_line(failures, shards)}; the same again tries them again"]
+        lines = [f"{folder}: {format_failures(failures, shards)}; the same again tries them again"]
         lines += [f"{name}: {line}" for name, line in list(failures.items())[:LISTED]]
         lines += [f"and {len(failures) - LISTED:,} more"] if len(failures) > LISTED else []
         super().__init__("\n".join(lines) if shards > 1 else next(iter(failures.values())))
 
 
-def failed_line(failures: Collection[str], shards: int) -> str:
-    """How many shards failed, and which.
+def format_failures(failures: Collection[str], shards: int) -> str:
+    """Return the number of failed shards and their names as text.
 
-    >>> failed_line(["part-2"], 4)
+    >>> format_failures(["part-2"], 4)
     '1 of 4 shards failed (part-2)'
     """
     names = [*list(failures)[:LISTED], *(["…"] if len(failures) > LISTED else [])]
@@ -87,7 +94,7 @@ def score_shards(
     store_rows: bool = True,
     overwrite: bool = False,
 ) -> Report:
-    """Score shards with every metric asked for, and write the folder of a run.
+    """Score shards with all metrics, and write the folder of a run.
 
     A run that was stopped is followed by the same call again: finished shards are not scored again. The same call with
     more shards adds them. A shard that cannot be scored is left out: the report's ``failed`` says why, and the same
@@ -127,24 +134,24 @@ def score_shards(
     overwrite
         Replace other scores that the folder holds.
     """
-    resampling, runtime = settings_of(resampling, runtime, progress)
+    resampling, runtime = check_settings(resampling, runtime, progress)
     reading = reading_of(reading, references, images, missing, language)
     shards = expand(source, reading.format)
     specs = metrics if add is None else add
-    chosen = parse_all(metric_specs(specs), first_captions(specs, shards, reading))
+    chosen = parse_all(check_specs(specs), read_first_captions(specs, shards, reading))
     for metric in chosen:
         metric.refuse_language(reading.language or "")
-    engine = with_gpus(engine, chosen, runtime.device)
-    judging = share_of_worker(runtime.judging, chosen, engine, len(shards))
+    engine = assign_gpus(engine, chosen, runtime.device)
+    judging = divide_limits(runtime.judging, chosen, engine, len(shards))
     runtime = replace(runtime, cache=runtime.cache and engine.store_features, judging=judging)
     refuse_unready(engine)
-    facts = reading_facts(reading, store_references, store_rows)
-    run = claim(out, chosen, shards, facts, add=add is not None, overwrite=overwrite)
+    facts = collect_reading_facts(reading, store_references, store_rows)
+    run = claim_folder(out, chosen, shards, facts, add=add is not None, overwrite=overwrite)
     known = {str(metric): metric for metric in chosen}
     every = [known.get(key) or parse(key) for key in run.metrics]
     stored = run.marker.reading.get("store_references") is not False
     work = ShardScoring(run, tuple(every), reading, engine, progress or (lambda step: None), stored)
-    with using(runtime), _said_when_stopped(work):
+    with using(runtime), _log_interruption(work):
         try:
             failed = work.score()
         finally:
@@ -153,13 +160,13 @@ def score_shards(
 
 
 @contextmanager
-def _said_when_stopped(work: ShardScoring) -> Iterator[None]:
-    """Say how far the work is when it is interrupted."""
+def _log_interruption(work: ShardScoring) -> Iterator[None]:
+    """Log the progress if the work is interrupted."""
     try:
         yield
     except KeyboardInterrupt:
         run, shards = work.run, work.run.marker.shards
-        done = sum(not work.missing(one, {}) for one in run.finished().values())
+        done = sum(not work.find_missing(one, {}) for one in run.find_finished().values())
         get_runtime().log(
             f"{run.address}: stopped, {done:,} of {len(shards):,} shards are scored; run the same again to resume"
         )
@@ -167,9 +174,9 @@ def _said_when_stopped(work: ShardScoring) -> Iterator[None]:
 
 
 def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed: Mapping[str, str]) -> Report:
-    """The report of all shards that are scored, written with the marker into the folder."""
+    """Return the report of all scored shards, and write it with the marker into the folder."""
     run.tidy()
-    finished = {name: one for name, one in run.finished().items() if name not in failed}
+    finished = {name: one for name, one in run.find_finished().items() if name not in failed}
     marker = replace(
         run.marker,
         items=sum(one.items for one in finished.values()),
@@ -178,13 +185,13 @@ def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed:
         failed=dict(failed),
         complete=True,
     )
-    repeated = repeated_ids(replace(run, marker=marker))
+    repeated = find_repeated_ids(replace(run, marker=marker))
     # Items are resampled as those of a file are, unless they are too many to be in memory together.
     by_item = run.has_rows and marker.items <= PART and not repeated[0]
     run = replace(run, marker=replace(marker, unit="item" if by_item else "shard"))
-    report = report_of(run, resampling, {str(metric): metric for metric in metrics})
+    report = make_report(run, resampling, {str(metric): metric for metric in metrics})
     by_shard = bool(report.intervals) and not by_item
-    warnings = shard_warnings(report.parts, failed, repeated, by_shard)
+    warnings = list_shard_warnings(report.parts, failed, repeated, by_shard)
     report = replace(report, warnings=tuple(warnings))
     run = replace(run, marker=report.marker(marker.parts))
     report = replace(report, source=StoredItems(run, report.parts))
@@ -200,7 +207,7 @@ def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed:
 
 @dataclass(frozen=True)
 class ShardScoring:
-    """The work of one call: what is left of both passes."""
+    """The work of one call: the unfinished shards of both passes."""
 
     run: Run
     metrics: tuple[Metric, ...]
@@ -213,30 +220,30 @@ class ShardScoring:
 
     @property
     def marker(self) -> Marker:
-        """The marker of the run with what happened so far."""
+        """The marker of the run with the events so far."""
         return replace(self.run.marker, history=(*self.run.marker.history, *self.events))
 
-    def _note(self, line: str) -> None:
-        """Keep a line for the history of the run, also if the run is stopped before it is finished."""
+    def _record_event(self, line: str) -> None:
+        """Add a line to the history of the run, and save it in case the run is interrupted."""
         self.events.append(line)
         if not self.run.marker.complete:
             replace(self.run, marker=self.marker).write_marker()
 
-    def _note_resumed(self, there: int, what: str) -> None:
-        """Say that a part of the work was done before."""
+    def _record_resumption(self, there: int, what: str) -> None:
+        """Log and record that a part of the work was done before."""
         if there:
             line = f"resumed: {there:,} of {len(self.run.marker.shards):,} shards were already {what}"
             get_runtime().log(f"{self.run.address}: {line}")
-            self._note(line)
+            self._record_event(line)
 
     def score(self) -> dict[str, str]:
-        """Score all shards that are not finished; gives those that failed with the reason.
+        """Score all unfinished shards; return the failed ones with the reason.
 
         Where not one could be worked on, no folder is left behind.
         """
         try:
-            failed = self._score_rest(self.run.finished())
-            finished = self.run.finished()
+            failed = self._score_rest(self.run.find_finished())
+            finished = self.run.find_finished()
             if failed and not any(summary.items for summary in finished.values()):
                 raise ShardsFailed(self.run.address, failed, len(self.run.marker.shards))
             if not any(summary.items for summary in finished.values()):
@@ -245,12 +252,12 @@ class ShardScoring:
             return failed
         except InputError:
             corpus = [metric for metric in self.metrics if metric.needs_corpus]
-            if not self.run.finished() and not any(CorpusStates(self.run, one).begun() for one in corpus):
+            if not self.run.find_finished() and not any(CorpusStates(self.run, one).has_any() for one in corpus):
                 self.run.discard()
             raise
 
-    def missing(self, summary: PartSummary | None, corpora: Mapping[str, str]) -> list[Metric]:
-        """Metrics that a part has no values of, or those of another corpus; all where there is no part."""
+    def find_missing(self, summary: PartSummary | None, corpora: Mapping[str, str]) -> list[Metric]:
+        """Return the metrics for which a part has no values, or values of another corpus; all if there is no part."""
         if summary is None:
             return list(self.metrics)
         there = {one.metric: one.corpus for one in summary.metrics}
@@ -262,13 +269,13 @@ class ShardScoring:
         return missing
 
     def _score_rest(self, finished: Mapping[str, PartSummary]) -> dict[str, str]:
-        """Both passes over what is left; gives the shards that failed with the reason."""
+        """Run both passes over the unfinished shards; return the failed ones with the reason."""
         valued = {one.metric for summary in finished.values() for one in summary.metrics if one.scored}
         failed, corpora = self._merge_states(valued)
-        left = self._left(finished, corpora, failed)
+        left = self._find_left(finished, corpora, failed)
         if not left:
             return failed
-        self._note_resumed(len(self.run.marker.shards) - len(left) - len(failed), "scored")
+        self._record_resumption(len(self.run.marker.shards) - len(left) - len(failed), "scored")
         self._mark_incomplete(finished, left)
         wanted = [metric for metric in self.metrics if any(metric in missing for missing in left.values())]
         settings = {
@@ -280,10 +287,12 @@ class ShardScoring:
         scoring = ScoringPass(
             self.run, tuple(wanted), self.reading, str(Path.cwd()), settings, corpora, self.store_references
         )
-        return {**failed, **self._work("scored", scoring, list(left), valued)}
+        return {**failed, **self._run_pass("scored", scoring, list(left), valued)}
 
     def _merge_states(self, valued: set[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Pass 1, and the merged states: the shards that failed with the reason, and the corpus of each metric."""
+        """Run pass 1 and merge the states; return the failed shards with the reason, and the corpus digest of each
+        metric.
+        """
         failed, corpora = dict[str, str](), dict[str, str]()
         if two_passes := [metric for metric in self.metrics if metric.needs_corpus]:
             failed = self._prepare(two_passes, valued)
@@ -293,23 +302,23 @@ class ShardScoring:
                 corpora[str(metric)] = CorpusStates(self.run, metric).merge(readable)
         return failed, corpora
 
-    def _left(
+    def _find_left(
         self, finished: Mapping[str, PartSummary], corpora: Mapping[str, str], failed: Collection[str]
     ) -> dict[Shard, list[Metric]]:
-        """The shards that pass 2 works on, each with the metrics that it lacks."""
+        """Return the shards for pass 2, each with its missing metrics."""
         shards = [shard for shard in self.run.marker.shards if shard.name not in failed]
-        left = {shard: missing for shard in shards if (missing := self.missing(finished.get(shard.name), corpora))}
-        return left | {shard: [] for shard in shards if self._is_empty(finished, shard)}
+        left = {shard: missing for shard in shards if (missing := self.find_missing(finished.get(shard.name), corpora))}
+        return left | {shard: [] for shard in shards if self._needs_columns(finished, shard)}
 
     def _mark_incomplete(self, finished: Mapping[str, PartSummary], left: Mapping[Shard, Sequence[Metric]]) -> None:
-        """Say in the folder that values will change, so that the numbers on disk are not theirs any more."""
+        """Mark the run as incomplete if values will change, because the numbers on disk become outdated."""
         there = {name: {one.metric for one in summary.metrics} for name, summary in finished.items()}
         again = any(str(metric) in there.get(shard.name, ()) for shard, missing in left.items() for metric in missing)
         if again and self.run.marker.complete:
             replace(self.run, marker=replace(self.run.marker, complete=False)).write_marker()
 
-    def _is_empty(self, finished: Mapping[str, PartSummary], shard: Shard) -> bool:
-        """Whether the file of a shard without an item lacks the column of a metric that was added."""
+    def _needs_columns(self, finished: Mapping[str, PartSummary], shard: Shard) -> bool:
+        """Return True if the file of a shard without items has no column for an added metric."""
         summary = finished.get(shard.name)
         if summary is None or summary.items:
             return False
@@ -317,21 +326,21 @@ class ShardScoring:
             return not set(self.run.metrics) <= set(file.schema_arrow.names)
 
     def _prepare(self, metrics: Sequence[Metric], valued: set[str]) -> dict[str, str]:
-        """Pass 1 for these metrics: the states of shards that have none; gives the shards that failed."""
+        """Run pass 1 for these metrics on shards without states; return the failed ones with the reason."""
         shards = self.run.marker.shards
-        prepared = set.intersection(*(CorpusStates(self.run, metric).prepared(shards) for metric in metrics))
+        prepared = set.intersection(*(CorpusStates(self.run, metric).find_prepared(shards) for metric in metrics))
         left = [shard for shard in shards if shard.name not in prepared]
         if not left:
             return {}
         what = f"prepared for {', '.join(metric.label for metric in metrics)}"
-        self._note_resumed(len(shards) - len(left), what)
+        self._record_resumption(len(shards) - len(left), what)
         preparation = PreparationPass(self.run, tuple(metrics), self.reading, str(Path.cwd()))
-        return self._work(what, preparation, left, valued)
+        return self._run_pass(what, preparation, left, valued)
 
-    def _work(
+    def _run_pass(
         self, what: str, setup: PreparationPass | ScoringPass, shards: Sequence[Shard], valued: Collection[str]
     ) -> dict[str, str]:
-        """Work on shards; those that fail do not stop the others, and come back with the reason."""
+        """Run a pass over shards; return the failed ones with the reason. A failure does not stop the others."""
         pace = ShardProgress(what, len(self.run.marker.shards), len(shards), self.step)
         failures: dict[str, str] = {}
         repeated: list[Finished[ShardOutcome]] = []
@@ -347,12 +356,12 @@ class ShardScoring:
                     self._refuse_unfit(end.result, valued)
                 pace.advance(end.result, end.error and f"{name}: {end.error}")
         if line := describe_deaths(repeated, "shard"):
-            self._note(line)
+            self._record_event(line)
         order = {shard.name: index for index, shard in enumerate(self.run.marker.shards)}
         return dict(sorted(failures.items(), key=lambda entry: order[entry[0]]))
 
     def _refuse_unfit(self, outcome: ShardOutcome, valued: Collection[str]) -> None:
-        """Stop where the first shard has nothing for a metric: the other shards will lack it too.
+        """Raise InputError if the first shard has no input for a metric: the other shards will have none either.
 
         A folder in which nothing was finished before is left as if it had not been begun.
         """
@@ -364,7 +373,7 @@ class ShardScoring:
 
 
 class ShardProgress:
-    """How far the work is: a bar of shards, and a line with the rate and the failures."""
+    """The progress of a pass: a bar of shards, and a line with the rate and the failures."""
 
     def __init__(self, what: str, shards: int, left: int, step: Callable[[str], None]) -> None:
         self.what, self.shards, self.done, self.step = what, shards, shards - left, step
@@ -372,7 +381,7 @@ class ShardProgress:
         self._show()
 
     def advance(self, outcome: ShardOutcome | None, error: str) -> None:
-        """A shard ended, well or with an error."""
+        """Count a shard that ended, with a result or with an error."""
         self.done += 1
         if outcome is None:
             self.failed += 1

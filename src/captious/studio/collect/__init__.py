@@ -1,1 +1,1 @@
-"""A study that people answer: its plan and tasks, the kinds of task, the log of answers, and the pages of raters."""
+"""Data collection: the plan and tasks of a study, the kinds of task, the log of answers, and the pages of raters."""

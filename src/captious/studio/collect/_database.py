@@ -1,4 +1,4 @@
-"""A database as the log uses it: SQLite or PostgreSQL, transactions that read or write, and what "away" means."""
+"""Database access of the log: SQLite or PostgreSQL, read and write transactions, and errors of an unavailable database."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 else:
     sa = require("sqlalchemy", "studio")
 
+# Timeout in seconds for another writing process, or for a server that does not answer.
 BUSY = 10.0
-"""Seconds that a connection waits for another process that writes, or for a server that does not answer."""
+# Maximum number of connections of one process; further threads wait.
 POOL = 48
-"""Connections that one process may hold; more threads than that wait."""
+# PostgreSQL's codes of a conflict of transactions: serialization failure, deadlock, unique violation. The transaction
+# is run again, and then sees what the other one stored.
 AGAIN = ("40001", "40P01", "23505")
-"""PostgreSQL's codes of a transaction that met another one: not in series, a deadlock, the same new key. It is run
-again, and then sees what the other one stored."""
 T = TypeVar("T")
 _writers: dict[str, threading.Lock] = {}
 _making = threading.Lock()
@@ -36,7 +36,7 @@ class DatabaseAway(OSError):
 
 
 class Database:
-    """One database, for all threads of this process."""
+    """One database, shared by all threads of this process."""
 
     def __init__(self, address: str | Path) -> None:
         self.url = parse_database_url(address)
@@ -48,20 +48,25 @@ class Database:
 
     @property
     def absent(self) -> bool:
-        """Whether there is no file yet. A server has its databases made by its owner."""
+        """Whether the SQLite file does not exist yet. Databases of PostgreSQL are created by the owner."""
         return self.sqlite and not Path(self.name).exists()
 
     @contextmanager
     def reading(self, snapshot: bool = False) -> Iterator[sa.Connection]:
-        """A transaction that changes nothing. With ``snapshot`` it sees one moment, as it always does in SQLite."""
+        """Open a read-only transaction. With `snapshot`, PostgreSQL too reads one consistent state, as SQLite always
+        does.
+        """
         repeatable = snapshot and not self.sqlite
         engine = self.engine.execution_options(isolation_level="REPEATABLE READ") if repeatable else self.engine
-        with self._convert_errors(), engine.connect() as connection:  # rolled back at the end: there is nothing to store
+        with (
+            self._convert_errors(),
+            engine.connect() as connection,
+        ):  # rolled back at the end, as nothing changed
             self._begin(connection, "BEGIN")
             yield connection
 
     def write(self, change: Callable[[sa.Connection], T]) -> T:
-        """Run a change in one transaction, and give what it gives once that is stored.
+        """Run a change in one transaction, and return its result once it is committed.
 
         SQLite has one writer at a time: threads of this process queue here, other processes in SQLite itself.
         """
@@ -80,21 +85,21 @@ class Database:
             return change(connection)
 
     def _begin(self, connection: sa.Connection, statement: str) -> None:
-        """Begin a transaction of SQLite. An event of SQLAlchemy could do it, but would slow down every statement."""
+        """Open a transaction of SQLite. SQLAlchemy's event for it would slow down every statement."""
         if self.sqlite:
             cast(sqlite3.Connection, connection.connection.driver_connection).execute(statement)
 
     def make(self) -> None:
-        """Make the file of SQLite, with a journal that lets raters read while one writes; the file remembers it."""
+        """Create the SQLite file in WAL mode, so that raters can read while one writes. The file remembers the mode."""
         if self.sqlite:
-            with suppress(OSError):  # where it cannot be made, SQLite says why
-                make_private(self.name)  # the journal beside it gets the same mode
+            with suppress(OSError):  # if it cannot be created, SQLite reports why
+                make_private(self.name)  # the journal gets the same file mode
             with self.raw() as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
 
     @contextmanager
     def raw(self) -> Iterator[sqlite3.Connection]:
-        """A connection of SQLite's own driver, outside of a transaction."""
+        """Open a connection of SQLite's own driver, outside of a transaction."""
         with self._convert_errors():
             connection = self.engine.raw_connection()
             try:
@@ -104,7 +109,7 @@ class Database:
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Errors of a database that is away become `DatabaseAway`; those of a mistake in the code stay as they are."""
+        """Raise `DatabaseAway` for errors of an unavailable database; let other errors through."""
         try:
             yield
         except sa.exc.TimeoutError as error:
@@ -117,16 +122,16 @@ class Database:
 
 
 def _is_away(error: BaseException) -> bool:
-    """Whether an error of a driver says that the database cannot be used, and not that a statement is wrong."""
-    if isinstance(error, sqlite3.Error):  # the plain class: the file is damaged, or no database
+    """Return True if a driver's error means that the database is unavailable, not that a statement is wrong."""
+    if isinstance(error, sqlite3.Error):  # DatabaseError itself: the file is damaged, or no database
         return type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
     psycopg = require("psycopg", "studio-postgres")
-    # Read-only is an internal error there, a full disk and a lost connection operational ones.
+    # psycopg reports read-only as InternalError, a full disk and a lost connection as OperationalError.
     return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError))
 
 
 def parse_database_url(database: str | Path) -> sa.URL:
-    """The address of a database: a path, ``sqlite:///…`` or ``postgresql://…``."""
+    """Parse the address of a database: a path, ``sqlite:///…`` or ``postgresql://…``."""
     text = str(database)
     if "://" not in text:
         refuse_irregular(text)
@@ -157,6 +162,6 @@ def _make_sqlite_engine(url: sa.URL) -> sa.Engine:
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin where we say so, not where the driver guesses
+    connection.isolation_level = None  # the driver must not begin transactions itself
     for setting in ("synchronous=FULL", "recursive_triggers=ON"):
         connection.execute(f"PRAGMA {setting}")

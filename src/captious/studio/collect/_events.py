@@ -1,7 +1,6 @@
-"""What happened in a study, and who gets which task, as functions of the events alone.
+"""Events of a study, and everything that is computed from them: histories, answers, slots, and the next task.
 
-The log keeps events, and nothing else is the truth: the history of a rater, the page that comes next and the slots of
-a task follow from them.
+The log stores only events. The history of a rater, the next page and the slots of a task are computed from them.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from captious._core.random import make_keys
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task, is_practice
 
+# The last six are events of the owner: three about a rater, with a reason, and three about the study.
 EventName = Literal[
     "joined",
     "consented",
@@ -37,22 +37,21 @@ EventName = Literal[
     "paused",
     "resumed",
 ]
-"""The last six are the owner's: three about a rater, with a reason, and three about the study."""
+# The name of the owner in the column of raters, for events about the study.
 OWNER = "owner"
-"""The name of the owner in the column of raters, for events about the study."""
+# Why a rater sees a task: it counts toward the overlap, has an expected answer, was answered by the rater before, or is
+# for practice.
 Purpose = Literal["work", "gold", "repeat", "practice"]
-"""Why a rater sees a task: it counts toward the overlap, its answer is known, the rater has answered it before, or the
-rater learns from it what to do."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One row of the log. Rows are only ever added."""
+    """One row of the log, which is append-only."""
 
     seq: int
     """Order of arrival; clocks do not matter."""
     key: str
-    """The key that was made with the page: a second event with the same key is not stored."""
+    """The random key of the page: a second event with the same key is not stored."""
     at: datetime
     """The server's time, UTC."""
     rater: str
@@ -69,13 +68,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of an event that was handed to the log."""
+    """Result of storing an event."""
 
     seq: int
     new: bool
-    """False where the same event was stored before: a double click, a retry, a reload."""
+    """False if the same event was stored before: a double click, a retry, a reload."""
     late: bool = False
-    """Whether an answer came after its lease, when others had every place of its task."""
+    """Whether an answer came after its lease, when others had all slots of its task."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +94,14 @@ class Rater:
 
 @dataclass(frozen=True)
 class Slot:
-    """One of the answers that a task needs: free, kept for a rater until the lease ends, or done."""
+    """One of the answers that a task needs: free, leased to a rater, or done."""
 
     task: str
     place: int
     """0 for the first answer of the task."""
     rater: str | None = None
     lease: datetime | None = None
-    """The time until which an open page keeps it; None where it is free or done."""
+    """The end of the lease; None if it is free or done."""
     done: bool = False
 
     def __str__(self) -> str:
@@ -143,17 +142,17 @@ class Page:
     total: int
     """Tasks that the rater will see in all, as far as is known."""
     answer: Mapping[str, Any] | None = None
-    """What the rater answered before, where the page is opened again."""
+    """The stored answer, if the page is opened again."""
     comment: str = ""
-    """What the rater wrote with that answer."""
+    """The comment on that answer."""
     name: str = ""
-    """What addresses and forms call the page: a random text, which tells neither a check nor a repeated task."""
+    """The name of the page in URLs and forms: random, so that it reveals neither a check nor a repeated task."""
     previous: str = ""
-    """The name of the page that the rater did before."""
+    """The name of the rater's previous page."""
 
 
 def collect_answers(events: Iterable[Event]) -> list[Answered]:
-    """The last answer of every rater to every task and purpose, in the order of their first answers."""
+    """Return the last answer of every rater to every task and purpose, in the order of their first answers."""
     opened: dict[tuple[str, str | None, Purpose], datetime] = {}
     answers: dict[tuple[str, str | None, Purpose], Event] = {}
     excluded: set[str] = set()
@@ -190,46 +189,46 @@ def _build_answer(one: Event, elapsed: float, excluded: bool) -> Answered:
     )
 
 
+# A lease that ends later than this after the latest possible end was given before the clock was set back.
 FAR = timedelta(hours=1)
-"""A lease that ends later than any could, by more than this, was given before the clock was set back."""
 
+# Events that free slots of their rater: `excluded` frees all of them, the others those without an answer.
 FREEING = ("excluded", "released", "skipped", "returned")
-"""Events that free slots of their rater: the first all of them, the others those without an answer."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """A task that a rater has opened. A server keeps one for every page of every rater, so it is small."""
+    """A task that a rater has opened. The server keeps one for every page of every rater, so it is small."""
 
     task: str
     purpose: Purpose
     order: tuple[str, ...]
     place: int | None
-    """The place that was kept for it; None for gold and repeated tasks, which take none."""
+    """The place of its slot; None for gold and repeated tasks, which take none."""
     at: datetime
     name: str = ""
-    """What addresses call the page: the random key of the event that opened it first."""
+    """The name of the page in URLs: the random key of the event that opened it first."""
     answer: int | None = None
-    """The number of the event with the last answer; the log has what it says."""
+    """The number of the event with the last answer; its body stays in the database."""
     closed: bool = False
     """Whether the rater has left it without an answer: skipped, returned, or released by the owner."""
     skipped: bool = False
 
     @property
     def counts(self) -> bool:
-        """Whether it is one of the tasks that the rater was asked to do."""
+        """Whether the page counts as done: answered or skipped."""
         return self.answer is not None or self.skipped
 
 
 @dataclass
 class RaterHistory:
-    """What one rater has done so far: the events of the rater, in order, and nothing else."""
+    """State of one rater, computed from the rater's events in order."""
 
     n: int = 0
     pages: dict[tuple[str, Purpose], Opened] = field(default_factory=dict)
     """Pages by task and purpose, in the order of their first opening."""
     done: Counter[Purpose] = field(default_factory=Counter)
-    """Tasks that are behind the rater, by purpose."""
+    """Number of done tasks, by purpose."""
     joined: bool = False
     consented: bool = False
     finished: bool = False
@@ -240,7 +239,7 @@ class RaterHistory:
     screened: bool = False
 
     def add(self, event: Event) -> None:
-        """Take the next event of this rater into account."""
+        """Apply the next event of this rater."""
         if event.n <= self.n:
             return
         self.n = event.n
@@ -280,13 +279,13 @@ class RaterHistory:
         return pages if task is None else [page for page in pages if page.task == task]
 
     def has_opened(self, task: str) -> bool:
-        """Whether the rater has seen a task."""
+        """Return True if the rater has opened a task for any purpose."""
         return any((task, purpose) in self.pages for purpose in get_args(Purpose))
 
-    def behind(self, page: Opened) -> list[Opened]:
-        """The pages that the rater has done of those that were opened before a page, in their order.
+    def list_pages_before(self, page: Opened) -> list[Opened]:
+        """Return the done pages that the rater opened before `page`, in order.
 
-        Pages of practice are a round of their own.
+        Practice pages form a separate sequence.
         """
         pages: list[Opened] = []
         for key, one in self.pages.items():
@@ -298,7 +297,7 @@ class RaterHistory:
 
     @property
     def current(self) -> Opened | None:
-        """The page that the rater opened last, while it waits for an answer."""
+        """The page that the rater opened last, if it is still without an answer."""
         last = next(reversed(self.pages.values()), None)
         return None if last is None or last.answer or last.closed else last
 
@@ -319,7 +318,7 @@ class Amendment:
 
     @property
     def lines(self) -> list[str]:
-        """The difference, a line for each key."""
+        """The changes, one line for each key."""
         units = {"lease": " s"}
         return [
             f"{one['key']}: {_format_brief(one['from'])} → {_format_brief(one['to'])}{units.get(one['key'], '')}"
@@ -328,7 +327,7 @@ class Amendment:
 
 
 def _format_brief(value: Any) -> str:
-    """A value of a plan in a line."""
+    """Format a value of a plan on one line of at most 80 characters."""
     values = value if isinstance(value, (list, tuple)) else [value]
     text = ", ".join(f"{one:g}" if isinstance(one, float) else "" if one is None else str(one) for one in values)
     text = " ".join(text.split()) or "nothing"
@@ -337,19 +336,19 @@ def _format_brief(value: Any) -> str:
 
 @dataclass(frozen=True)
 class StudyHistory:
-    """What the owner did to the study so far: the events of the owner, in order, and nothing else."""
+    """State of the study, computed from the owner's events in order."""
 
     n: int = 0
     amendments: tuple[Amendment, ...] = ()
     paused: datetime | None = None
-    """The time since which nobody is given a task; None while the study runs."""
+    """The beginning of the pause; None while the study runs."""
     message: str = ""
-    """What raters read during the pause."""
+    """The message to raters during the pause."""
     amended: Event | None = None
     """The last amendment, with the text and the plan that are in force."""
 
-    def after(self, event: Event) -> StudyHistory:
-        """The history with the next event of the owner."""
+    def with_event(self, event: Event) -> StudyHistory:
+        """Return the history with the owner's next event applied."""
         if event.n <= self.n:
             return self
         if event.kind == "paused":
@@ -361,20 +360,20 @@ class StudyHistory:
 
     @property
     def widened(self) -> int:
-        """The number of the last event that gave raters more to do; 0 where none did."""
+        """The number of the last event that gave raters more to do; 0 if there is none."""
         return max((one.seq for one in self.amendments if one.widens), default=0)
 
     def get_lease_time(self, now: datetime) -> datetime:
-        """The time by which leases run: it stands still during a pause."""
+        """Return the time against which leases are compared: it does not advance during a pause."""
         return now if self.paused is None else min(now, self.paused)
 
 
+# Keys of an amendment that give raters more to do.
 WIDENING = ("tasks", "overlap", "per_rater")
-"""Keys of an amendment that give raters more to do."""
 
 
 def parse_amendment(event: Event) -> Amendment:
-    """The amendment that an event tells of."""
+    """Return the amendment of an event ``amended``."""
     body = event.body
     changes = tuple(body["changes"])
     widens = any(one["key"] in WIDENING for one in changes)
@@ -382,18 +381,18 @@ def parse_amendment(event: Event) -> Amendment:
 
 
 def count_work(plan: Plan, tasks: int) -> int:
-    """Tasks that a rater is asked to do, gold and repeated ones not counted."""
+    """Return the number of tasks that a rater is asked to do, without gold and repeated ones."""
     return min(plan.per_rater, tasks)
 
 
 def count_pages(plan: Plan, tasks: int, gold: int) -> int:
-    """Pages that a rater sees in all where nothing runs out."""
+    """Return the number of pages that a rater sees in all, if nothing runs out."""
     work = count_work(plan, tasks)
     return work + min(gold, count_gold_due(plan, work)) + min(plan.checks.repeat, work // 2)
 
 
 def count_gold_due(plan: Plan, work: int) -> int:
-    """Gold tasks that a rater should have seen after so many tasks of work."""
+    """Return how many gold tasks a rater should have seen after `work` tasks."""
     at = plan.checks.at
     return sum(number <= work for number in at) if at else work // plan.checks.every
 
@@ -401,20 +400,20 @@ def count_gold_due(plan: Plan, work: int) -> int:
 def list_due_tasks(
     plan: Plan, history: RaterHistory, tasks: int, gold: Sequence[str], rater: str
 ) -> Iterator[tuple[Purpose, str]]:
-    """What a rater may do next, best first. A task of purpose ``work`` is named by the database; here it is empty.
+    """Yield purpose and task of the pages that a rater may get next, best first.
 
-    ``gold`` are the tasks whose answer is known, those of practice among them.
+    The task of purpose ``work`` is empty: the database chooses it. `gold` are the ids of gold and practice tasks.
     """
     work, asked = history.done["work"], count_work(plan, tasks)
-    unlearnt = [task for task in gold if is_practice(task) and (task, "practice") not in history.pages]
-    if unlearnt and not work:
-        yield "practice", unlearnt[0]
+    unpracticed = [task for task in gold if is_practice(task) and (task, "practice") not in history.pages]
+    if unpracticed and not work:
+        yield "practice", unpracticed[0]
     unseen = [task for task in gold if not is_practice(task) and (task, "gold") not in history.pages]
     if unseen and history.done["gold"] < count_gold_due(plan, work):
         yield "gold", _choose(unseen, plan.seed, f"gold/{rater}")
     repeats = history.done["repeat"]
     early = _list_early_tasks(history) if repeats < plan.checks.repeat else []
-    # The last repeats alternate with the last tasks, so that they do not stand out.
+    # The last repeats alternate with the last tasks, so that raters do not notice them.
     if early and work > asked - (plan.checks.repeat - repeats):
         yield "repeat", _choose(early, plan.seed, f"repeat/{rater}/{repeats}")
     if work < asked:
@@ -424,7 +423,7 @@ def list_due_tasks(
 
 
 def _list_early_tasks(history: RaterHistory) -> list[str]:
-    """Tasks of the first half of a rater's work that may be shown again."""
+    """Return the tasks of the first half of a rater's work that were not repeated yet."""
     done = [page.task for page in history.pages.values() if page.purpose == "work" and page.answer]
     return [task for task in done[: len(done) // 2] if (task, "repeat") not in history.pages]
 
@@ -434,19 +433,19 @@ def _choose(tasks: Sequence[str], seed: int, name: str) -> str:
 
 
 def make_generator(seed: int, name: str) -> np.random.Generator:
-    """Random numbers of a name and the seed of the plan, whatever was drawn before."""
+    """Make a random generator from a name and the seed of the plan, independent of all others."""
     return np.random.default_rng(int(make_keys([name], seed)[0]))
 
 
 def is_expired(lease: datetime, now: datetime, length: timedelta) -> bool:
-    """Whether a lease has ended. So has one that ends too late: the clock was set back."""
+    """Return True if a lease has ended, or if it ends later than any lease could, since the clock was set back."""
     return lease <= now or lease > now + length + FAR
 
 
 def find_answer_place(slots: Sequence[Slot], rater: str, now: datetime, length: timedelta) -> int | None:
-    """The place that an answer fills, of the slots of its task: the rater's own, else one that nobody keeps.
+    """Return the place that an answer fills: the rater's own slot, else one that is free or expired.
 
-    None where others have them all: then the answer is late, and is stored beside the target.
+    None if others have all slots: the answer is late then, and does not count toward the overlap.
     """
     own = [slot.place for slot in slots if slot.rater == rater]
     free = [
@@ -458,13 +457,13 @@ def find_answer_place(slots: Sequence[Slot], rater: str, now: datetime, length: 
 
 
 def compute_slots(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> dict[tuple[str, int], Slot]:
-    """The slots that a log implies, by task and place. ``tasks`` are those without gold.
+    """Compute the slots from the events, by task and place. `tasks` are those without gold.
 
-    Plan and tasks are those of now: amendments only add tasks and places, which are free until somebody opens them.
+    Plan and tasks are the current ones: amendments only add tasks and places, which are free until somebody opens them.
     """
     events = list(events)
     slots = {(task, place): Slot(task, place) for task in tasks for place in range(plan.overlap)}
-    held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+    leased: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
     length = timedelta(seconds=_find_first_lease(plan, events))
     paused = None
 
@@ -472,9 +471,9 @@ def compute_slots(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> 
         key = slot.task, slot.place
         before = slots.get(key)
         if before is not None and before.rater is not None:
-            held[before.rater].discard(key)
+            leased[before.rater].discard(key)
         if slot.rater is not None:
-            held[slot.rater].add(key)
+            leased[slot.rater].add(key)
         slots[key] = slot
 
     for event in events:
@@ -487,7 +486,7 @@ def compute_slots(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> 
             for again, place in event.body["places"].items():
                 put(Slot(again, place, event.rater, done=True))
         elif event.kind in FREEING:
-            for key in list(held[event.rater]):
+            for key in list(leased[event.rater]):
                 if event.task in (None, key[0]) and (event.kind == "excluded" or not slots[key].done):
                     put(Slot(*key))
         elif event.kind == "amended":
@@ -501,12 +500,12 @@ def compute_slots(plan: Plan, tasks: Iterable[str], events: Iterable[Event]) -> 
 
 
 def extend_lease(slot: Slot, paused: datetime, resumed: datetime) -> Slot:
-    """A slot whose lease did not run during a pause."""
+    """Return the slot with its lease extended by the length of a pause."""
     assert slot.lease is not None
     return replace(slot, lease=slot.lease + max(resumed - paused, timedelta(0)))
 
 
 def _find_first_lease(plan: Plan, events: Iterable[Event]) -> float:
-    """The lease in seconds with which the study began."""
+    """Return the lease in seconds at the beginning of the study, before any amendment."""
     changes = (one for event in events if event.kind == "amended" for one in event.body["changes"])
     return float(next((one["from"] for one in changes if one["key"] == "lease"), plan.lease))

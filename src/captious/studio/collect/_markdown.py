@@ -1,4 +1,4 @@
-"""What owners write for raters, as HTML: a small and safe part of Markdown.
+"""Markdown of the owner as HTML: a small and safe subset.
 
 Paragraphs, lists, ``**bold**``, ``*italics*`` and images of the study's folder. Links and HTML are shown as they are
 written. Line ends are kept.
@@ -28,12 +28,12 @@ def _make_parser() -> MarkdownIt:
 
 
 def list_markdown_texts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """The texts of a study in Markdown, with the names of their keys."""
+    """Yield key and text of the texts of a study that are in Markdown."""
     yield from (("instructions", plan.instructions), ("consent", plan.consent))
 
 
 def list_example_images(plan: Plan) -> list[str]:
-    """The names of the images that the texts of a study show, each once."""
+    """Return the names of the images in the texts of a study, without duplicates."""
     tokens = (token for _, text in list_markdown_texts(plan) for token in _make_parser().parse(text))
     return list(dict.fromkeys(_get_file_name(image) for token in tokens for image in _list_images(token)))
 
@@ -43,17 +43,17 @@ def _list_images(token: Token) -> Iterator[Token]:
 
 
 def _has_words(token: Token | None) -> bool:
-    """Whether a paragraph has more than images, which stand where the lines of the page begin."""
+    """Return True if a paragraph has text, not only images, which are aligned with the page."""
     return token is not None and any(child.type == "text" and child.content.strip() for child in token.children or ())
 
 
 def _get_file_name(image: Token) -> str:
-    """The name of an image as the owner wrote it: the parser quotes it for an address."""
+    """Return the name of an image as the owner wrote it; the parser has quoted it for a URL."""
     return unquote(str(image.attrs["src"]))
 
 
 def render_prose(text: str, addresses: Mapping[str, str], alt: str) -> Markup:
-    r"""A text as HTML. ``addresses`` are those of the images by name; ``alt`` describes an image without a text.
+    r"""Render a text as HTML. `addresses` are the image URLs by name; `alt` describes an image without a text.
 
     >>> print(render_prose("A **bold** word <b>\n\n- one\n- two", {}, ""))
     <p dir="auto">A <strong>bold</strong> word &lt;b&gt;</p>

@@ -1,7 +1,7 @@
-"""The pages of raters: the way from the link to the completion code.
+"""Pages of raters: from the link to the completion code.
 
-Every page is a form that works without scripts: it is posted, and the answer is a redirect to the next page. A script
-that asks for JSON is told instead whether the answer is saved.
+Every page is a form that works without scripts: it is posted, and the response is a redirect to the next page. A script
+that asks for JSON is told whether the answer is saved.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from captious.errors import InputError
 from captious.studio.access import (
     Limit,
     Rules,
-    get_client_address,
     find_image_file,
-    make_token,
-    is_same_token,
     find_sound_file,
+    get_client_address,
     hash_token,
+    is_same_token,
+    make_token,
 )
 from captious.studio.collect._events import Page, Purpose
 from captious.studio.collect._rendering import COMMENT, PageRenderer, RendererInForce
@@ -43,20 +43,20 @@ from captious.studio.collect.sessions import (
     RaterSession,
     RaterSessions,
     TooManyWrong,
-    study_name,
+    get_study_name,
 )
 
 Form = Mapping[str, str]
+# Visitors per minute and address who may begin: in an open study (a classroom shares an address), and from a platform
+# (each is at home).
 VISITORS, SENT = 60, 12
-"""People who may begin from one address in a minute: of an open study, as in a classroom, and of those whom a platform
-sends, each from home."""
 PROLIFIC = "https://app.prolific.com/submissions/complete?cc="
 
 logger = logging.getLogger("captious.studio")
 
 
 class RaterPages:
-    """The routes of raters. Work on the database runs in threads, so that one slow request holds up no other."""
+    """Routes of raters. Database work runs in threads, so that a slow request blocks no other."""
 
     def __init__(self, plan: Plan, log: StudyLog, rules: Rules, renderer: RendererInForce, answers: Limit) -> None:
         self.log, self.rules, self.answers = log, rules, answers
@@ -67,46 +67,48 @@ class RaterPages:
 
     @property
     def plan(self) -> Plan:
-        """The plan in force; a request of a rater has read it on before a page is made."""
+        """The plan in force. Reading a rater's history has updated it."""
         return self.log.plan()
 
     @property
     def say(self) -> Wording:
-        """The words of the pages."""
+        """The texts of the pages."""
         return self.plan.wording
 
     @property
     def renderer(self) -> PageRenderer:
-        """The pages of the plan in force."""
+        """The renderer of the plan in force."""
         return self._renderer()
 
     def routes(self) -> list[BaseRoute]:
-        """All of them."""
+        """Return all routes."""
         return [
-            Route("/", self.front),
-            Route("/health", self.health),
-            Route("/static/{name}", self.static),
-            Route("/r/{token}", self.link),
-            Route("/s/{study}", self.door),
-            Route("/s/{study}", self._posted(self.enter), methods=["POST"]),
-            Route("/consent", self.consent),
-            Route("/consent", self._posted(self.decide), methods=["POST"]),
-            Route("/questions", self.questions),
-            Route("/questions", self._posted(self.tell), methods=["POST"]),
-            Route("/screened", self.screened),
-            Route("/feedback/{page}", self.feedback),
-            Route("/task", self.task),
-            Route("/task", self._posted(self.answer), methods=["POST"]),
-            Route("/task/{page}", self.earlier),
-            Route("/image/{page}/{number:int}", self.image),
-            Route("/sound/{page}", self.sound),
-            Route("/example/{number:int}", self.example),
-            Route("/done", self.done),
-            Route("/full", self.full),
+            Route("/", self.show_front),
+            Route("/health", self.report_health),
+            Route("/static/{name}", self.send_static),
+            Route("/r/{token}", self.open_link),
+            Route("/s/{study}", self.open_study_link),
+            Route("/s/{study}", self._make_form_endpoint(self.begin_open_study), methods=["POST"]),
+            Route("/consent", self.show_consent),
+            Route("/consent", self._make_form_endpoint(self.record_consent), methods=["POST"]),
+            Route("/questions", self.show_questions),
+            Route("/questions", self._make_form_endpoint(self.record_survey), methods=["POST"]),
+            Route("/screened", self.show_screened),
+            Route("/feedback/{page}", self.show_feedback),
+            Route("/task", self.show_task),
+            Route("/task", self._make_form_endpoint(self.record_answer), methods=["POST"]),
+            Route("/task/{page}", self.show_earlier_page),
+            Route("/image/{page}/{number:int}", self.send_image),
+            Route("/sound/{page}", self.send_sound),
+            Route("/example/{number:int}", self.send_example),
+            Route("/done", self.show_done),
+            Route("/full", self.show_full),
         ]
 
-    def _posted(self, work: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
-        """An endpoint that reads a form and then works on it in a thread."""
+    def _make_form_endpoint(
+        self, work: Callable[[Request, Form], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint that parses a form and calls `work` in a thread."""
 
         async def endpoint(request: Request) -> Response:
             body = await request.body()
@@ -118,94 +120,94 @@ class RaterPages:
 
         return endpoint
 
-    # The way in
+    # Entry
 
-    def front(self, request: Request) -> Response:
-        """The bare address: it says where to go on."""
+    def show_front(self, request: Request) -> Response:
+        """Redirect from ``/`` to an open study; otherwise ask for the personal link."""
         if self.plan.source.name == "open":
-            return RedirectResponse(f"/s/{study_name(self.plan)}", 303)
+            return RedirectResponse(f"/s/{get_study_name(self.plan)}", 303)
         return self._show_message(self.say("welcome"), self.say("open_your_link"))
 
-    def health(self, request: Request) -> Response:
-        """Answer whoever watches the server: 200 where the database answers."""
-        self.log.rater_by_token("")
+    def report_health(self, request: Request) -> Response:
+        """Return status 200 if the database can be read, for monitoring."""
+        self.log.find_rater_by_token("")
         return JSONResponse({"status": "ok"})
 
-    def static(self, request: Request) -> Response:
-        """Styles, scripts and the icon; they hold nothing of the study."""
+    def send_static(self, request: Request) -> Response:
+        """Send styles, scripts or the icon, which contain nothing of the study."""
         name = request.path_params["name"]
         if name not in self.renderer.static_files:
             raise HTTPException(404)
         content, kind = self.renderer.static_files[name]
         return Response(content, headers={"content-type": kind, "cache-control": "public, max-age=31536000, immutable"})
 
-    def link(self, request: Request) -> Response:
-        """A personal link: the token moves into a cookie, and the address is clean afterwards."""
+    def open_link(self, request: Request) -> Response:
+        """Open a personal link: move its token into a cookie, and redirect to a URL without it."""
         token = request.path_params["token"]
-        return self._begin_session(self._session(request, token))
+        return self._begin_session(self._find_session(request, token))
 
-    def door(self, request: Request) -> Response:
-        """The one link for everybody, which platforms extend by the ids of the person."""
+    def open_study_link(self, request: Request) -> Response:
+        """Open the link that all raters share, to which platforms add the ids of the person."""
         self._check_study(request)
         source = self.plan.source.name
         if source == "open":
-            return self._start(request)
+            return self._show_start(request)
         query = dict(request.query_params)
         if source == "mturk" and query.get("assignmentId", TURK_PREVIEW) == TURK_PREVIEW:
-            return self._start(request, preview=True)
-        parameters = self.sessions.parameters(query)
+            return self._show_start(request, preview=True)
+        parameters = self.sessions.read_parameters(query)
         if parameters is None:
             platform = {"prolific": "Prolific", "mturk": "Mechanical Turk"}[source]
-            lack = "open_from_signed" if self.plan.source.keys else "open_from"
-            raise HTTPException(403, self.say(lack, platform=platform))
-        known = self.sessions.session_of(request.cookies.get(self.sessions.cookie, ""))
-        if known is not None and known.parameters == parameters:  # a reload
-            return self._begin_session(known)
+            text = "open_from_signed" if self.plan.source.keys else "open_from"
+            raise HTTPException(403, self.say(text, platform=platform))
+        session = self.sessions.find_session(request.cookies.get(self.sessions.cookie, ""))
+        if session is not None and session.parameters == parameters:  # a reload
+            return self._begin_session(session)
         self._count_visitor(request)
-        return self._begin_session(self.sessions.enter(parameters, travels=source == "mturk"))
+        return self._begin_session(self.sessions.begin_session(parameters, travels=source == "mturk"))
 
-    def enter(self, request: Request, form: Form) -> Response:
-        """Begin an open study: the visitor becomes a rater. A mere visit makes none: previews of links visit too."""
+    def begin_open_study(self, request: Request, form: Form) -> Response:
+        """Make a rater of a visitor who starts an open study. A GET makes none: link previews visit too."""
         self._check_study(request)
         if self.plan.source.name != "open":
             raise HTTPException(405)
         self._count_visitor(request)
         token = make_token()
         self.log.add_raters([hash_token(token)])
-        return self._begin_session(self._session(request, token))
+        return self._begin_session(self._find_session(request, token))
 
     def _count_visitor(self, request: Request) -> None:
-        """Refuse whoever comes after too many others from the same address."""
+        """Count a visitor by address; raise 429 if too many came from it."""
         address = get_client_address(request.scope)
         if self.visitors.wait(address):
             raise HTTPException(429, self.say("many_began"), {"retry-after": "60"})
         self.visitors.add(address)
 
     def _check_study(self, request: Request) -> None:
-        if self.plan.source.name == "links" or request.path_params["study"] != study_name(self.plan):
+        if self.plan.source.name == "links" or request.path_params["study"] != get_study_name(self.plan):
             raise HTTPException(404)
 
-    def _start(self, request: Request, preview: bool = False) -> Response:
-        known = request.cookies.get(self.sessions.cookie)
-        if known and not preview and self.sessions.session_of(known):
+    def _show_start(self, request: Request, preview: bool = False) -> Response:
+        token = request.cookies.get(self.sessions.cookie)
+        if token and not preview and self.sessions.find_session(token):
             return RedirectResponse("/task", 303)
         values = {"instructions": self.plan.instructions, "preview": preview, "action": request.url.path}
         return HTMLResponse(self.renderer.render("start.html", heading=self.say("welcome"), **values))
 
     def _begin_session(self, session: RaterSession) -> Response:
         self.log.record(session.rater.id, "joined", f"{session.rater.id}.joined")
-        response = RedirectResponse(session.address("/task"), 303)
+        response = RedirectResponse(session.make_address("/task"), 303)
         if not session.travels:
             response.headers["set-cookie"] = self.rules.cookie(self.sessions.cookie, session.value)
         return response
 
-    def _session(self, request: Request, value: str | None = None, travels: bool = False) -> RaterSession:
-        """The session of a request: of its cookie, or of what the address or the form says in place of one."""
+    def _find_session(self, request: Request, value: str | None = None, travels: bool = False) -> RaterSession:
+        """Return the session of a request: of its cookie, or of `value` from the URL or the form."""
         cookie = request.cookies.get(self.sessions.cookie, "")
         if value is None and not cookie and self.plan.source.name == "mturk":
             value, travels = request.query_params.get("session", ""), True
         try:
-            session = self.sessions.checked(value or cookie, get_client_address(request.scope), travels)
+            session = self.sessions.check_session(value or cookie, get_client_address(request.scope), travels)
         except TooManyWrong:
             raise HTTPException(429, self.say("many_wrong_links"), {"retry-after": "60"}) from None
         if session is None:
@@ -214,62 +216,68 @@ class RaterPages:
         return session
 
     def _find_form_session(self, request: Request, form: Form) -> RaterSession:
-        """The session of a form that was sent; its hidden token must belong to it."""
-        session = self._session(request, *((form["session"], True) if form.get("session") else ()))
+        """Return the session of a posted form; raise 403 if its hidden token does not match."""
+        session = self._find_session(request, *((form["session"], True) if form.get("session") else ()))
         if not is_same_token(form.get("csrf", ""), session.csrf):
             raise HTTPException(403, self.say("form_of_another"))
         return session
 
     # Consent
 
-    def consent(self, request: Request) -> Response:
-        """What a rater agrees to before the first task."""
-        session = self._session(request)
+    def show_consent(self, request: Request) -> Response:
+        """Show the consent form before the first task."""
+        session = self._find_session(request)
         if not self._must_consent(session):
-            return RedirectResponse(session.address("/task"), 303)
+            return RedirectResponse(session.make_address("/task"), 303)
         values = {"consent": self.plan.consent, "csrf": session.csrf, "session": session.value * session.travels}
         return HTMLResponse(self.renderer.render("consent.html", heading=self.say("before_you_begin"), **values))
 
-    def decide(self, request: Request, form: Form) -> Response:
-        """Agree, or not."""
+    def record_consent(self, request: Request, form: Form) -> Response:
+        """Store whether a rater agreed."""
         session = self._find_form_session(request, form)
         rater = session.rater.id
         if form.get("agree") == "yes":
             self.log.record(rater, "consented", f"{rater}.consented")
-            return RedirectResponse(session.address("/task"), 303)
+            return RedirectResponse(session.make_address("/task"), 303)
         self.log.record(rater, "declined", f"{rater}.declined")
         text = self.say("declined")
         if self.plan.source.name in PERSON:
             text += " " + self.say("declined_platform")
-        return self._show_message(self.say("thank_you"), text, (session.address("/consent"), self.say("read_again")))
+        return self._show_message(
+            self.say("thank_you"), text, (session.make_address("/consent"), self.say("read_again"))
+        )
 
     def _must_consent(self, session: RaterSession) -> bool:
         return bool(self.plan.consent.strip()) and not session.rater.consented
 
     # Questions about the rater
 
-    def questions(self, request: Request) -> Response:
-        """The questions before the first task, or after the last one."""
-        session = self._session(request)
+    def show_questions(self, request: Request) -> Response:
+        """Show the questions before the first task, or after the last one."""
+        session = self._find_session(request)
         if self._must_consent(session):
-            return RedirectResponse(session.address("/consent"), 303)
+            return RedirectResponse(session.make_address("/consent"), 303)
         when = self._find_survey_moment(session)
-        return RedirectResponse(session.address("/task"), 303) if when is None else self._ask(session, when, {})
+        return (
+            RedirectResponse(session.make_address("/task"), 303)
+            if when is None
+            else self._show_survey(session, when, {})
+        )
 
     def _find_survey_moment(self, session: RaterSession) -> Moment | None:
-        """When the questions are asked that the rater has to answer now; None where there are none."""
+        """Return which questions the rater has to answer now; None if there are none."""
         if self._must_answer(session, "before"):
             return "before"
         rater = session.rater
-        ended = not rater.finished and self._must_answer(session, "after") and self._answers(rater.id)
-        if ended and not self.log.next_page(rater.id) and self.log.why_none(rater.id) == "finished":
+        ended = not rater.finished and self._must_answer(session, "after") and self._list_answers(rater.id)
+        if ended and not self.log.next_page(rater.id) and self.log.explain_no_page(rater.id) == "finished":
             return "after"
         return None
 
     def _must_answer(self, session: RaterSession, when: Moment) -> bool:
         return bool(list_questions(self.plan, when)) and when not in session.rater.surveyed
 
-    def _ask(self, session: RaterSession, when: Moment, form: Form, gaps: Sequence[Gap] = ()) -> Response:
+    def _show_survey(self, session: RaterSession, when: Moment, form: Form, gaps: Sequence[Gap] = ()) -> Response:
         text = self.renderer.render(
             "questions.html",
             heading=self.say(f"questions_{when}"),
@@ -282,29 +290,29 @@ class RaterPages:
         )
         return HTMLResponse(text, 422 if gaps else 200)
 
-    def tell(self, request: Request, form: Form) -> Response:
-        """Store what a rater says to the questions. They are answered once: nobody can try which answers let in."""
+    def record_survey(self, request: Request, form: Form) -> Response:
+        """Store the answers to the questions. They are answered once, so that nobody can try which answers let in."""
         session = self._find_form_session(request, form)
         when = None if self._must_consent(session) else self._find_survey_moment(session)
         if when is None:
-            return RedirectResponse(session.address("/task"), 303)
+            return RedirectResponse(session.make_address("/task"), 303)
         try:
             answers, screened = read_survey(self.plan, when, form)
         except Incomplete as error:
-            return self._ask(session, when, form, error.gaps)
+            return self._show_survey(session, when, form, error.gaps)
         body = {"when": when, "answers": answers, **({"screened": screened} if screened else {})}
         self.log.record(session.rater.id, "surveyed", f"{session.rater.id}.surveyed.{when}", body=body)
-        return RedirectResponse(session.address("/task" if when == "before" else "/done"), 303)
+        return RedirectResponse(session.make_address("/task" if when == "before" else "/done"), 303)
 
-    def screened(self, request: Request) -> Response:
-        """The end for a rater whom the questions screen out, with a code of its own."""
-        session = self._session(request)
+    def show_screened(self, request: Request) -> Response:
+        """Show the last page of a rater who was screened out, with its own code."""
+        session = self._find_session(request)
         if not session.rater.screened:
-            return RedirectResponse(session.address("/task"), 303)
+            return RedirectResponse(session.make_address("/task"), 303)
         return self._show_end(session, self.say("thank_you"), self.say("screened"), self.plan.source.screened)
 
     def _find_required_page(self, session: RaterSession) -> str:
-        """The page that a rater must see before any task; empty where there is none."""
+        """Return the page that a rater must see before any task; empty if there is none."""
         if self._must_consent(session):
             return "/consent"
         if session.rater.screened:
@@ -313,72 +321,74 @@ class RaterPages:
 
     # Practice
 
-    def feedback(self, request: Request) -> Response:
-        """What was expected of a task of practice, beside the answer, and why."""
-        session = self._session(request)
-        page = self.log.page_named(session.rater.id, request.path_params["page"])
+    def show_feedback(self, request: Request) -> Response:
+        """Show the expected answer of a practice task next to the given one, with the explanation."""
+        session = self._find_session(request)
+        page = self.log.find_page(session.rater.id, request.path_params["page"])
         if page is None or page.purpose != "practice" or page.answer is None:
-            return RedirectResponse(session.address("/task"), 303)
+            return RedirectResponse(session.make_address("/task"), 303)
         choices = {choice.id: choice.text for choice in page.task.choices}
         text = self.renderer.render(
             "feedback.html",
             heading=self.say("right" if self.kind.passes(self.plan, page.task, page.answer) else "not_expected"),
             page=page,
-            compared=self.kind.compared(self.plan, page.task, page.order, page.answer),
+            compared=self.kind.grade_answer(self.plan, page.task, page.order, page.answer),
             captions=[choices[choice] for choice in page.order if choice in choices],
             letters=self.plan.kind == "pairs",
-            image=session.address(f"/image/{page.name}/0") if page.task.image else "",
-            sound=session.address(f"/sound/{page.name}") if page.task.audio else "",
-            go_on=session.address("/task"),
-            again=session.address(f"/task/{page.name}"),
+            image=session.make_address(f"/image/{page.name}/0") if page.task.image else "",
+            sound=session.make_address(f"/sound/{page.name}") if page.task.audio else "",
+            go_on=session.make_address("/task"),
+            again=session.make_address(f"/task/{page.name}"),
         )
         return HTMLResponse(text)
 
-    def _answers(self, rater: str) -> list[tuple[str, Purpose]]:
-        """Task and purpose of what a rater has answered or has open, practice aside."""
+    def _list_answers(self, rater: str) -> list[tuple[str, Purpose]]:
+        """Return task and purpose of the pages that a rater has answered or has open, without practice."""
         return [(task, purpose) for task, purpose in self.log.history(rater) if purpose != "practice"]
 
     # Tasks
 
-    def task(self, request: Request) -> Response:
-        """The page that the rater has open, or the next one; the end where there is none."""
-        session = self._session(request)
+    def show_task(self, request: Request) -> Response:
+        """Show the open page of the rater, or the next one; redirect to the end if there is none."""
+        session = self._find_session(request)
         if session.rater.excluded:
             return self._show_excluded()
         first, paused = self._find_required_page(session), self.log.now.history.paused is not None
         if first == "/screened" or (first and not paused):
-            return RedirectResponse(session.address(first), 303)
+            return RedirectResponse(session.make_address(first), 303)
         page = self.log.next_page(session.rater.id)
         if page is not None:
-            return self._page(session, page)
-        why = self.log.why_none(session.rater.id)
+            return self._render_page(session, page)
+        why = self.log.explain_no_page(session.rater.id)
         if why == "paused":
             return self._show_paused(session)
         if why == "wait":
-            return self._wait(session)
-        return RedirectResponse(session.address("/full" if why == "full" else "/done"), 303)
+            return self._show_wait(session)
+        return RedirectResponse(session.make_address("/full" if why == "full" else "/done"), 303)
 
-    def earlier(self, request: Request) -> Response:
-        """A page that the rater had before, with the answer."""
-        session = self._session(request)
-        page = self.log.page_named(session.rater.id, request.path_params["page"])
+    def show_earlier_page(self, request: Request) -> Response:
+        """Show a page that the rater had before, with its answer."""
+        session = self._find_session(request)
+        page = self.log.find_page(session.rater.id, request.path_params["page"])
         if page is None:
             raise HTTPException(404)
-        return self._page(session, page)
+        return self._render_page(session, page)
 
-    def answer(self, request: Request, form: Form) -> Response:
-        """Store an answer. Nothing is said to be saved before it is."""
+    def record_answer(self, request: Request, form: Form) -> Response:
+        """Store an answer; the response says that it is saved only after it is stored."""
         session = self._find_form_session(request, form)
         if first := self._find_required_page(session):
             raise HTTPException(403, self.say("agree_first" if first == "/consent" else "questions_first"))
         rater = session.rater.id
-        page = self.log.page_named(rater, form.get("page", ""))
+        page = self.log.find_page(rater, form.get("page", ""))
         if page is None:
             raise HTTPException(404)
         if wait := self.answers.wait(rater):
             raise HTTPException(429, self.say("too_fast"), {"retry-after": str(math.ceil(wait))})
         comment = form.get("comment", "").replace("\r\n", "\n").strip()
-        too_long = self.say("comment_too_long", count=self.say.number(len(comment)), most=self.say.number(COMMENT))
+        too_long = self.say(
+            "comment_too_long", count=self.say.format_number(len(comment)), most=self.say.format_number(COMMENT)
+        )
         try:
             answer = self.kind.read(self.plan, page.task, page.order, form)
             if len(comment) > COMMENT:
@@ -393,17 +403,17 @@ class RaterPages:
             recorded = self.log.record(rater, "answered", f"{rater}.{form.get('key', '')}", page.task.id, body)
         except InputError:
             raise HTTPException(400, self.say("form_without_key")) from None
-        after = session.address(f"/feedback/{page.name}" if page.purpose == "practice" else "/task")
+        after = session.make_address(f"/feedback/{page.name}" if page.purpose == "practice" else "/task")
         if wants_json(request):
             return JSONResponse({"saved": True, "seq": recorded.seq, "next": after})
         return RedirectResponse(after, 303)
 
-    def _page(
+    def _render_page(
         self, session: RaterSession, page: Page, form: Form | None = None, gaps: Sequence[Gap] = (), status: int = 200
     ) -> Response:
         stored = {"comment": page.comment}
         stored |= {} if page.answer is None else self.kind.form(self.plan, page.task, page.order, page.answer)
-        text = self.renderer.task(
+        text = self.renderer.render_task(
             page,
             stored if form is None else form,
             gaps,
@@ -411,10 +421,10 @@ class RaterPages:
             csrf=session.csrf,
             session=session.value * session.travels,
             owner=session.owner,
-            image=session.address(f"/image/{page.name}/0") if page.task.image else "",
-            sound=session.address(f"/sound/{page.name}") if page.task.audio else "",
-            back=session.address(f"/task/{page.previous}") if page.previous else "",
-            forward=session.address("/task") if page.answer is not None else "",
+            image=session.make_address(f"/image/{page.name}/0") if page.task.image else "",
+            sound=session.make_address(f"/sound/{page.name}") if page.task.audio else "",
+            back=session.make_address(f"/task/{page.previous}") if page.previous else "",
+            forward=session.make_address("/task") if page.answer is not None else "",
             status=self.say("saved_before") if page.answer is not None else "",
         )
         return HTMLResponse(text, status)
@@ -425,26 +435,26 @@ class RaterPages:
         if wants_json(request):
             named = [{"field": gap.field, "message": gap.message} for gap in gaps]
             return JSONResponse({"saved": False, "gaps": named}, 422)
-        return self._page(session, page, form, gaps, 422)
+        return self._render_page(session, page, form, gaps, 422)
 
-    def image(self, request: Request) -> Response:
-        """An image of a page that the rater has opened, by page and number."""
-        session = self._session(request)
-        page = self.log.page_named(session.rater.id, request.path_params["page"])
+    def send_image(self, request: Request) -> Response:
+        """Send the image of a page that the rater has opened."""
+        session = self._find_session(request)
+        page = self.log.find_page(session.rater.id, request.path_params["page"])
         if page is None or page.task.image is None or request.path_params["number"] != 0:
             raise HTTPException(404)
         return make_image_response(self.plan, page.task.image, f"task {page.task.id}")
 
-    def sound(self, request: Request) -> Response:
-        """The sound of a page that the rater has opened."""
-        session = self._session(request)
-        page = self.log.page_named(session.rater.id, request.path_params["page"])
+    def send_sound(self, request: Request) -> Response:
+        """Send the sound of a page that the rater has opened."""
+        session = self._find_session(request)
+        page = self.log.find_page(session.rater.id, request.path_params["page"])
         if page is None or page.task.audio is None:
             raise HTTPException(404)
         return make_sound_response(self.plan, page.task.audio, f"task {page.task.id}")
 
-    def example(self, request: Request) -> Response:
-        """An image that a text of the study shows, by number; whoever may read the text may see it."""
+    def send_example(self, request: Request) -> Response:
+        """Send an image of the study's texts, by number. It needs no session, as the texts need none."""
         number, examples = request.path_params["number"], self.renderer.examples
         if number >= len(examples):
             raise HTTPException(404)
@@ -452,41 +462,41 @@ class RaterPages:
 
     # The end
 
-    def done(self, request: Request) -> Response:
-        """Thanks, and the completion code, for a rater who has nothing left to do."""
-        session = self._session(request)
+    def show_done(self, request: Request) -> Response:
+        """Show thanks and the completion code to a rater who has nothing left to do."""
+        session = self._find_session(request)
         if session.rater.excluded:
             return self._show_excluded()
         if session.rater.screened:
-            return RedirectResponse(session.address("/screened"), 303)
+            return RedirectResponse(session.make_address("/screened"), 303)
         if not session.rater.finished:
-            if self.log.next_page(session.rater.id) or self.log.why_none(session.rater.id) != "finished":
-                return RedirectResponse(session.address("/task"), 303)
+            if self.log.next_page(session.rater.id) or self.log.explain_no_page(session.rater.id) != "finished":
+                return RedirectResponse(session.make_address("/task"), 303)
             if self._find_survey_moment(session) is not None:
-                return RedirectResponse(session.address("/questions"), 303)
+                return RedirectResponse(session.make_address("/questions"), 303)
             self.log.record(session.rater.id, "finished", f"{session.rater.id}.finished")
-        history = self._answers(session.rater.id)
-        last = self.log.page_of(session.rater.id, *history[-1]) if history else None
-        back = session.address(f"/task/{last.name}") if last else ""
+        history = self._list_answers(session.rater.id)
+        last = self.log.find_task_page(session.rater.id, *history[-1]) if history else None
+        back = session.make_address(f"/task/{last.name}") if last else ""
         return self._show_end(
             session, self.say("thank_you"), self.say("all_done"), self.plan.source.done, len(history), back
         )
 
-    def full(self, request: Request) -> Response:
-        """Tell those who come when nothing is left, with a code of its own, so that nobody goes away empty-handed."""
-        session = self._session(request)
-        if self.log.why_none(session.rater.id) != "full":
-            return RedirectResponse(session.address("/task"), 303)
+    def show_full(self, request: Request) -> Response:
+        """Show that nothing is left to do, with a separate code, so that late raters are paid too."""
+        session = self._find_session(request)
+        if self.log.explain_no_page(session.rater.id) != "full":
+            return RedirectResponse(session.make_address("/task"), 303)
         self._record_full(session, 0)
         return self._show_end(session, self.say("study_full"), self.say("nothing_left"), self.plan.source.full)
 
     def _record_full(self, session: RaterSession, answers: int) -> None:
-        """Keep in the log that a rater was told that nothing is left: such a rater is not at work."""
+        """Record that a rater was told that nothing is left, so that the rater does not count as active."""
         rater = session.rater.id
         self.log.record(rater, "full", f"{rater}.full.{answers}", body={"answers": answers})
 
     def _show_excluded(self) -> Response:
-        """Tell an excluded rater that the work has ended, in the owner's words, without the code of finished work."""
+        """Show an excluded rater that the work has ended, without the completion code."""
         source = self.plan.source
         text = source.excluded or self.say("excluded")
         if not source.excluded and source.name in PERSON:
@@ -494,19 +504,23 @@ class RaterPages:
         return self._show_message(self.say("part_ended"), text)
 
     def _show_paused(self, session: RaterSession) -> Response:
-        """Tell raters that the study is paused, and that nothing of theirs is lost."""
+        """Show that the study is paused, and that nothing is lost."""
         text = self.log.now.history.message or self.say("come_back")
-        return self._show_message(self.say("study_paused"), text, (session.address("/task"), self.say("try_again")))
+        return self._show_message(
+            self.say("study_paused"), text, (session.make_address("/task"), self.say("try_again"))
+        )
 
-    def _wait(self, session: RaterSession) -> Response:
-        """Tell those who come while others have open what is left. Who is paid by a code need not wait for them."""
-        answers = len(self._answers(session.rater.id))
+    def _show_wait(self, session: RaterSession) -> Response:
+        """Show that all remaining tasks are leased to others. Raters who are paid by a code get it without waiting."""
+        answers = len(self._list_answers(session.rater.id))
         code = self.plan.source.done if answers else self.plan.source.full
         words = self.say("others_working")
         if code:
             words += " " + self.say("wait_or_end")
             self._record_full(session, answers)
-        return self._show_end(session, self.say("nothing_now"), words, code, answers, again=session.address("/task"))
+        return self._show_end(
+            session, self.say("nothing_now"), words, code, answers, again=session.make_address("/task")
+        )
 
     def _show_end(
         self,
@@ -533,17 +547,17 @@ class RaterPages:
         return HTMLResponse(text)
 
     def _show_message(self, heading: str, message: str, link: tuple[str, str] | None = None) -> Response:
-        """A page with a few words."""
+        """Show a page with a heading and a message."""
         return HTMLResponse(self.renderer.render("message.html", heading=heading, message=message, link=link))
 
 
 def wants_json(request: Request) -> bool:
-    """Whether a script asks, which reads JSON."""
+    """Return True if the request comes from a script that reads JSON."""
     return "application/json" in request.headers.get("accept", "")
 
 
 def _parse_seconds(text: str) -> float | None:
-    """Seconds that the page measured; None where it measured none, or nothing that can be."""
+    """Return the seconds that the page measured; None if there are none, or if they are impossible."""
     try:
         seconds = float(text)
     except ValueError:
@@ -552,13 +566,13 @@ def _parse_seconds(text: str) -> float | None:
 
 
 def make_image_response(plan: Plan, name: str, what: str) -> Response:
-    """An image of the study's folder; 404 where there is none, and the log says why."""
+    """Return an image of the study's folder; raise 404 and log the reason if there is none."""
     images = plan.file(plan.images) if plan.images else None
     if images is None:
         raise HTTPException(404)
     try:
         path, kind = find_image_file(images, name)
-        # Here, in one thread: a response that reads piece by piece changes it five times.
+        # Read here, in one thread: a FileResponse would switch threads five times.
         content = path.read_bytes()
     except (InputError, OSError) as error:
         logger.error("%s: %s", what, error)
@@ -567,7 +581,7 @@ def make_image_response(plan: Plan, name: str, what: str) -> Response:
 
 
 def make_sound_response(plan: Plan, name: str, what: str) -> Response:
-    """A sound of the study's folder, whole or the part that a player asks for; 404 where there is none."""
+    """Return a sound of the study's folder, all or the range that a player asks for; raise 404 if there is none."""
     sounds = plan.file(plan.audio) if plan.audio else None
     if sounds is None:
         raise HTTPException(404)

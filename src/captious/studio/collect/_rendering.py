@@ -1,4 +1,4 @@
-"""Pages as HTML: templates, what they call captions and keys, and the error page."""
+"""Rendering of pages as HTML: templates with their filters, keys of a page, and the error page."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from captious.studio.collect.kinds import Gap, Incomplete, kind_of
 from captious.studio.collect.plan import Aspect, Plan
 
 FOLDER = Path(__file__).parents[1] / "pages"
+# Media types of static files; the other files of the folder are templates.
 MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-"""Files of the folder that are sent as they are; the rest are templates."""
+# Maximum length of a comment.
 COMMENT = 2000
-"""Most characters of a comment."""
+# Names of the texts that the script of a page shows.
 SCRIPT = (
     *("saving", "saved", "will_retry", "not_saved_yet_reason", "not_saved_reason", "not_saved_missing"),
     *("moved", "time_over"),
 )
-"""Texts that the script of a page says."""
 
 
 class PageRenderer:
-    """The pages of one study. Everything that comes from a file or a rater is escaped."""
+    """Renderer of the pages of one study. Everything that comes from a file or a rater is escaped."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -38,7 +38,7 @@ class PageRenderer:
 
     @cached_property
     def environment(self) -> Environment:
-        """The templates with their filters."""
+        """The Jinja environment with its filters and globals."""
         environment = Environment(
             loader=FileSystemLoader(FOLDER),
             autoescape=True,
@@ -47,24 +47,25 @@ class PageRenderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        filters = (make_anchor, format_points, format_point, capitalize_first)
-        environment.filters |= {function.__name__: function for function in filters} | {"prose": self.render_prose}
+        # The templates know the filters by these names.
+        environment.filters |= {"anchor": make_anchor, "keyed": format_points, "sentence": capitalize_first}
+        environment.filters |= {"number": format_point, "prose": self.render_prose}
         script = {name: self.words.texts[name] for name in SCRIPT}
         environment.globals |= {"static": self.get_static_address, "title": self.plan.title, "say": self.say}
         environment.globals |= {"language": self.words.language, "direction": self.words.direction, "script": script}
         return environment
 
     def say(self, name: str, /, **values: Any) -> Markup:
-        """A text of the pages in the language of the study; what is filled in is escaped unless it is HTML already."""
+        """Return a text of the pages in the language of the study; values are escaped unless they are `Markup`."""
         return escape(self.words.texts[name]).format(**values)
 
     @cached_property
     def examples(self) -> list[str]:
-        """The images that texts of the study show, by name; pages ask for them by number."""
+        """The names of the images in the texts of the study; pages ask for them by number."""
         return list_example_images(self.plan)
 
     def render_prose(self, text: str) -> Markup:
-        """A text of the owner's in Markdown as HTML."""
+        """Render Markdown of the owner as HTML, cached by text."""
         if text not in self._prose:
             addresses = {name: f"/example/{index}" for index, name in enumerate(self.examples)}
             self._prose[text] = render_prose(text, addresses, self.words("example_image"))
@@ -76,7 +77,7 @@ class PageRenderer:
 
     @cached_property
     def static_files(self) -> dict[str, tuple[bytes, str]]:
-        """Content and media type of the files that are sent as they are."""
+        """Content and media type of the static files."""
         files = [path for path in FOLDER.iterdir() if path.suffix in MEDIA]
         return {path.name: (path.read_bytes(), MEDIA[path.suffix]) for path in files}
 
@@ -85,20 +86,20 @@ class PageRenderer:
         return {name: hashlib.sha256(content).hexdigest()[:10] for name, (content, _) in self.static_files.items()}
 
     def get_static_address(self, name: str) -> str:
-        """Address of a file; it changes with the content, so that browsers may keep the file."""
+        """Return the URL of a static file, with a hash of its content, so that browsers may cache it."""
         return f"/static/{name}?v={self._versions[name]}"
 
     def render(self, template: str, **values: Any) -> str:
-        """The HTML of a template."""
+        """Render a template."""
         return self.environment.get_template(template).render(**values)
 
-    def error(self, status: int, message: str) -> str:
-        """The page of a refusal or a failure."""
+    def render_error(self, status: int, message: str) -> str:
+        """Render the error page of a status code."""
         heading = self.words.texts.get(f"heading_{status}", self.words("heading_400"))
-        return self.render("error.html", status=status, heading=heading, message=self.words.of_english(message))
+        return self.render("error.html", status=status, heading=heading, message=self.words.translate_english(message))
 
-    def task(self, page: Page, form: Mapping[str, str], gaps: Sequence[Gap] = (), **values: Any) -> str:
-        """The page of a task, with the values of its form and what is missing in them."""
+    def render_task(self, page: Page, form: Mapping[str, str], gaps: Sequence[Gap] = (), **values: Any) -> str:
+        """Render the page of a task, with the values of its form and the gaps in them."""
         plan, task = self.plan, page.task
         choices = {choice.id: choice for choice in task.choices}
         return self.render(
@@ -115,20 +116,20 @@ class PageRenderer:
             full=plan.details,
             help=list_keys(plan),
             most=COMMENT,
-            characters=self.words.number(COMMENT),
+            characters=self.words.format_number(COMMENT),
             **{"sound": "", **values},
         )
 
 
 class RendererInForce:
-    """The pages of the plan in force: an amendment makes new ones."""
+    """Renderer of the plan in force: an amendment makes a new one."""
 
     def __init__(self, plan: Callable[[], Plan]) -> None:
         self._plan = plan
         self._renderer = PageRenderer(plan())
 
     def __call__(self) -> PageRenderer:
-        """The pages as they are now."""
+        """Return the renderer of the current plan."""
         plan = self._plan()
         if plan is not self._renderer.plan:
             self._renderer = PageRenderer(plan)
@@ -136,7 +137,7 @@ class RendererInForce:
 
 
 def _list_missing(plan: Plan, page: Page) -> dict[str, str]:
-    """What the page says of each field that has no value."""
+    """Return the message for each field if it has no value."""
     try:
         kind_of(plan).read(plan, page.task, page.order, {})
     except Incomplete as error:
@@ -145,7 +146,7 @@ def _list_missing(plan: Plan, page: Page) -> dict[str, str]:
 
 
 def make_anchor(field: str) -> str:
-    """The id of the element that holds a form field.
+    """Return the HTML id of a form field.
 
     >>> make_anchor("rating:0:word choice")
     'rating-0-word-choice'
@@ -154,7 +155,7 @@ def make_anchor(field: str) -> str:
 
 
 def capitalize_first(text: str) -> str:
-    """The text with a capital letter in front, as a heading.
+    """Return the text with its first letter in upper case, as a heading.
 
     >>> capitalize_first("word choice of NASA")
     'Word choice of NASA'
@@ -163,7 +164,7 @@ def capitalize_first(text: str) -> str:
 
 
 def format_point(point: float) -> str:
-    """A point of a scale as people write it, with a minus sign.
+    """Format a point of a scale, with a typographic minus sign.
 
     >>> format_point(-0.5), format_point(4.0)
     ('−0.5', '4')
@@ -172,7 +173,7 @@ def format_point(point: float) -> str:
 
 
 def find_key(aspect: Aspect, point: float) -> str:
-    """The digit key of a point: its own number where every point has one digit, otherwise its place on the scale.
+    """Return the digit key of a point: its value if all points are single digits, otherwise its place on the scale.
 
     >>> find_key(Aspect("fluency", "", (1, 5)), 4), find_key(Aspect("penalty", "", (-1, -0.5, 0)), -0.5)
     ('4', '2')
@@ -184,7 +185,7 @@ def find_key(aspect: Aspect, point: float) -> str:
 
 @cache
 def format_points(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
-    """The points of a scale: each as the form has it, as people read it, and with the attribute of its key."""
+    """Return for each point of a scale: the form value, the text, and the HTML attribute of its key."""
     keys = [find_key(aspect, point) for point in aspect.points]
     attributes = [Markup(' data-key="{}"').format(key) if key else Markup() for key in keys]
     points = zip(aspect.points, attributes, strict=True)
@@ -192,7 +193,7 @@ def format_points(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
 
 
 def list_keys(plan: Plan) -> list[tuple[list[str], str]]:
-    """Keys of a page and what they do."""
+    """Return the keys of a page with what they do."""
     say = plan.wording
     sides = ["→", "←"] if say.direction == "rtl" else ["←", "→"]
     own: dict[str, list[tuple[list[str], str]]] = {

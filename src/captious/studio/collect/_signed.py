@@ -1,7 +1,7 @@
-"""Entries that Prolific signed: a JSON Web Token in the address, checked against the public keys of Prolific.
+"""Signed entries from Prolific: a JSON Web Token in the URL, verified with Prolific's public keys.
 
-The keys are a file that the owner downloads (``https://api.prolific.com/.well-known/study/jwks.json``); the server asks
-nobody. Mechanical Turk signs nothing.
+The owner downloads the keys into a file (``https://api.prolific.com/.well-known/study/jwks.json``); the server makes no
+requests. Mechanical Turk signs nothing.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from urllib.parse import urlsplit
 from captious._core.files import load_json
 from captious.errors import InputError, require
 
+# The query parameter in which Prolific sends the token.
 PARAMETER = "prolific_token"
-"""The parameter of the address in which Prolific sends the token."""
+# Maximum length of a token.
 LONGEST = 8192
-"""Most characters of a token."""
+# Tolerated difference of the clocks, in seconds.
 LEEWAY = 60.0
-"""Seconds by which the clocks may differ."""
+# The only accepted algorithm: the one in the header of a token is never trusted.
 ALGORITHM = "RS256"
-"""The only algorithm that is accepted: what a token says of its own algorithm is never trusted."""
+# The claims that a token must have.
 REQUIRED = ("exp", "aud", "prolific")
-"""The claims that a token must have."""
 
 
 def read_keys(path: Path) -> dict[str, Any]:
@@ -52,22 +52,22 @@ def _is_rsa(entry: Mapping[str, Any]) -> bool:
 
 
 class SignedEntries:
-    """Tokens in addresses, and the file of keys. The file is read again for an unknown key, once a minute at most."""
+    """Verifier of tokens with a file of keys. For an unknown key, the file is read again, once a minute at most."""
 
     def __init__(self, path: Path, hosts: Collection[str] = ()) -> None:
-        """``hosts`` are the names of the server, of which the token must have one; any where there are none."""
+        """Read the keys. `hosts` are the names of the server, of which a token must name one; any if it is empty."""
         self.path, self.hosts = path, frozenset(hosts)
         self._keys = read_keys(path)
         self._read = time.monotonic()
         self._lock = threading.Lock()
 
-    def parameters(self, token: str) -> dict[str, str] | None:
-        """Return what Prolific says of the visitor; None if the token is not Prolific's, not for us, or too old."""
+    def read_parameters(self, token: str) -> dict[str, str] | None:
+        """Return Prolific's claims about the visitor; None if the token is not Prolific's, not for us, or too old."""
         jwt = require("jwt", "studio")
         if len(token) > LONGEST:
             return None
         try:
-            key = self._key(str(jwt.get_unverified_header(token).get("kid")))
+            key = self._find_key(str(jwt.get_unverified_header(token).get("kid")))
             if key is None:
                 return None
             # The audience is the whole address of the study with its parameters; `_is_for_us` compares hosts.
@@ -75,28 +75,28 @@ class SignedEntries:
             claims = jwt.decode(token, key, algorithms=[ALGORITHM], leeway=LEEWAY, options=options)
         except (jwt.PyJWTError, ValueError, OverflowError, RecursionError):
             return None
-        said = claims["prolific"]
-        if not self._is_for_us(claims["aud"]) or not isinstance(said, dict):
+        visitor = claims["prolific"]
+        if not self._is_for_us(claims["aud"]) or not isinstance(visitor, dict):
             return None
-        return {str(name): value for name, value in said.items() if isinstance(value, str)}
+        return {str(name): value for name, value in visitor.items() if isinstance(value, str)}
 
     def _is_for_us(self, audience: Any) -> bool:
         names = {_get_host(one) for one in (audience if isinstance(audience, list) else [audience])}
         return not self.hosts or bool(names & self.hosts)
 
-    def _key(self, id: str) -> Any:
+    def _find_key(self, id: str) -> Any:
         with self._lock:
             if id not in self._keys and time.monotonic() - self._read > 60:
                 self._read = time.monotonic()
                 try:
                     self._keys = read_keys(self.path)
-                except InputError:  # it is being replaced; the keys that are known stay
+                except InputError:  # the file is being replaced; keep the old keys
                     return None
             return self._keys.get(id)
 
 
 def _get_host(audience: Any) -> str:
-    """The host of an audience, which is an address or a name."""
+    """Return the host of an audience, which is a URL or a name."""
     try:
         text = str(audience)
         return (urlsplit(text if "//" in text else f"//{text}").hostname or "").lower()

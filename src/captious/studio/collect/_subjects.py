@@ -1,4 +1,4 @@
-"""What a study asks about: items with their captions by system, or ready rows; read from the files of a plan."""
+"""Subjects of a study: items with their captions by system, or ready rows, read from the files of a plan."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from captious.io.rows import Row
 from captious.options import Reading
 from captious.studio.collect.plan import Plan
 
+# The column with a caption's system, if a file has several.
 SYSTEM = "system"
-"""The column that names a caption's system, where a file holds several."""
 SEVERAL = Reading(several=True)
+# File endings that are tried first: a set lookup instead of a search of the folder.
 USUAL_ENDINGS = (".jpg", ".png", ".wav")
-"""Endings of files that are looked for before the folder is asked."""
 SKIP = "; write missing = 'skip' to leave them out"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One thing that raters are asked about: an image or a text, and what is said of it."""
+    """One item that raters are asked about: an image, a sound or a text, with its captions."""
 
     id: str
     image: str | None = None
@@ -53,10 +53,10 @@ class Subject:
     audio: str | None = None
     """File name inside the folder of sounds."""
 
-    def differs(self) -> bool:
-        """Whether all captions differ in more than case, white space and punctuation.
+    def has_distinct_captions(self) -> bool:
+        """Return True if all captions differ in more than case, white space and punctuation.
 
-        >>> Subject("7", captions=(("a", "A dog."), ("b", "a dog"))).differs()
+        >>> Subject("7", captions=(("a", "A dog."), ("b", "a dog"))).has_distinct_captions()
         False
         """
         texts = [normalize_words(text) for _, text in self.captions]
@@ -64,7 +64,7 @@ class Subject:
 
 
 def normalize_words(text: str) -> str:
-    """The text in lower case with nothing but its words; the text where it has none.
+    """Return the words of a text in lower case, without punctuation; the text itself if it has no words.
 
     >>> normalize_words("A dog,  and a cat.")
     'a dog and a cat'
@@ -76,7 +76,7 @@ _WORD = re.compile(r"\w+")
 
 
 def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
-    """Everything that the plan asks about, in the order of its files."""
+    """Read all subjects of a plan, in the order of its files."""
     if plan.captions:
         subjects = _read_captioned(plan, complain)
     elif plan.tasks is not None:
@@ -90,22 +90,22 @@ def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
 
 
 def _add_references(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
-    """The subjects with the references of the plan's file; those that lack them are left out or an error."""
+    """Add the references of the plan's file; subjects without any are dropped or an error."""
     if plan.references is not None:
         rows = read_rows(str(plan.file(plan.references)), role="references")
         references = gather_references(rows, complain=complain).references
         subjects = [replace(one, references=tuple(references.get(one.id, one.references))) for one in subjects]
     if plan.references is None and not plan.show_references:
         return subjects
-    lacking = [subject.id for subject in subjects if not subject.references]
-    if lacking and plan.missing == "error":
+    missing_ids = [subject.id for subject in subjects if not subject.references]
+    if missing_ids and plan.missing == "error":
         where = plan.file(plan.references) if plan.references is not None else f"{plan.path}: show_references = true"
-        complain(f"{where}: {_format_ids(lacking)} without references, expected some for every item{SKIP}")
+        complain(f"{where}: {_format_ids(missing_ids)} without references, expected some for every item{SKIP}")
     return [subject for subject in subjects if subject.references]
 
 
 def _select_subjects(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
-    """The subjects that the plan asks about: by id, with captions that differ, drawn by the seed."""
+    """Select the subjects of the plan: by id, with distinct captions, by stratum, sampled with the seed."""
     ids = _read_ids(plan)
     if ids:
         known = {subject.id for subject in subjects}
@@ -117,7 +117,7 @@ def _select_subjects(plan: Plan, subjects: list[Subject], complain: Complain) ->
         wanted = set(ids)
         subjects = [subject for subject in subjects if subject.id in wanted]
     if plan.distinct:
-        subjects = [subject for subject in subjects if subject.differs()]
+        subjects = [subject for subject in subjects if subject.has_distinct_captions()]
     if plan.stratum:
         subjects = _sample_strata(plan, subjects, complain)
     if plan.items is not None:
@@ -130,10 +130,10 @@ def _select_subjects(plan: Plan, subjects: list[Subject], complain: Complain) ->
 
 
 def _sample_strata(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
-    """The subjects of every group, as many as its quota says, drawn by the seed."""
-    lacking = [subject.id for subject in subjects if subject.fields.get(plan.stratum) in (None, "")]
-    if lacking:
-        complain(f"{plan.path}: stratum = {plan.stratum!r}: {_format_ids(lacking)} without a value in that column")
+    """Sample the subjects of every stratum up to its quota, with the seed."""
+    missing_ids = [subject.id for subject in subjects if subject.fields.get(plan.stratum) in (None, "")]
+    if missing_ids:
+        complain(f"{plan.path}: stratum = {plan.stratum!r}: {_format_ids(missing_ids)} without a value in that column")
     if not plan.quotas:
         return subjects
     drawn = np.random.default_rng(plan.seed).permutation(len(subjects)).tolist()
@@ -157,7 +157,7 @@ def _read_ids(plan: Plan) -> tuple[str, ...]:
 
 
 def _read_captioned(plan: Plan, complain: Complain) -> list[Subject]:
-    """Items with the captions of every system."""
+    """Read the items with the captions of every system."""
     systems = _read_systems(plan, complain)
     ids = list(dict.fromkeys(key for gathered in systems.values() for key in gathered.candidates))
     if plan.kind in ("ranking", "pairs") or plan.together > 1:
@@ -187,12 +187,12 @@ def _read_captioned(plan: Plan, complain: Complain) -> list[Subject]:
 
 
 def _find_file_name(columns: Iterable[Mapping[str, Any]], name: str) -> str:
-    """What the first row that has a file of this kind calls it."""
+    """Return the file name in a column of the first row that has one."""
     return str(next((fields[name] for fields in columns if fields.get(name)), ""))
 
 
 def _read_systems(plan: Plan, complain: Complain) -> dict[str, Gathered]:
-    """The captions of each system: of each file, or of each value of its column ``system``."""
+    """Read the captions of each system: of each file, or of each value of its column ``system``."""
     systems: dict[str, Gathered] = {}
     for name, file in name_files(plan.captions, plan.path.parent).items():
         for system, rows in _group_by_system(name, list(read_rows(str(plan.file(file)))), complain).items():
@@ -220,7 +220,7 @@ def _group_by_system(name: str, rows: list[Row], complain: Complain) -> dict[str
         if not isinstance(system, str) or not system.strip():
             complain(f"{row.where}: system is {system!r}, expected the name of the system that wrote the caption")
             continue
-        if by_image:  # every caption has an id of its own: those of one image belong together
+        if by_image:  # every caption has its own id, so captions are joined by image instead
             row.fields.pop("id", None)
         del row.fields[SYSTEM]
         systems.setdefault(system, []).append(row)
@@ -228,11 +228,11 @@ def _group_by_system(name: str, rows: list[Row], complain: Complain) -> dict[str
 
 
 def _find_shared_ids(plan: Plan, systems: Mapping[str, Gathered], ids: list[str], complain: Complain) -> list[str]:
-    """The ids that every system has; others are an error unless the plan leaves them out."""
+    """Return the ids that every system has; others are an error unless the plan skips them."""
     for name, gathered in systems.items():
-        lacking = [key for key in ids if key not in gathered.candidates]
-        if lacking and plan.missing == "error":
-            complain(f"{plan.path}: captions: {name} has no caption for {_format_ids(lacking)} of the others{SKIP}")
+        missing_ids = [key for key in ids if key not in gathered.candidates]
+        if missing_ids and plan.missing == "error":
+            complain(f"{plan.path}: captions: {name} has no caption for {_format_ids(missing_ids)} of the others{SKIP}")
     shared = [key for key in ids if all(gathered.candidates.get(key) for gathered in systems.values())]
     if ids and not shared:
         complain(f"{plan.path}: captions: no id is in all of {', '.join(systems)}")
@@ -240,7 +240,7 @@ def _find_shared_ids(plan: Plan, systems: Mapping[str, Gathered], ids: list[str]
 
 
 def _find_common_columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of an item on which the files of all systems agree."""
+    """Return the columns of an item that are equal in the files of all systems."""
     first, *others = columns
     return {
         str(name): _convert_value(value)
@@ -250,7 +250,7 @@ def _find_common_columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def _convert_value(value: Any) -> Any:
-    """A value as any database keeps it in JSON."""
+    """Convert a value to one that JSON can store."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if value is None or isinstance(value, (str, int, float)):
@@ -263,14 +263,14 @@ def _convert_value(value: Any) -> Any:
 
 
 def open_media(plan: Plan, complain: Complain) -> tuple[_Media, _Media]:
-    """The images and the sounds of a plan."""
+    """Open the folders of images and of sounds of a plan."""
     images = None if plan.images is None else ImageFolder(plan.file(plan.images))
     sounds = None if plan.audio is None else SoundFolder(plan.file(plan.audio))
     return _Media(plan, images, complain), _Media(plan, sounds, complain)
 
 
 class _Media:
-    """The images or sounds of a plan; those that are missing, or lie outside the folder, are reported together."""
+    """The images or sounds of a plan; missing files, and files outside the folder, are reported together."""
 
     def __init__(self, plan: Plan, folder: ImageFolder | None, complain: Complain) -> None:
         self.complain, self.skips, self.folder = complain, plan.missing == "skip", folder
@@ -283,7 +283,7 @@ class _Media:
             self.plain = {name for name in self.folder.names if name not in links}
 
     def find(self, name: str, key: str) -> str | None:
-        """The name of an item's file inside the folder; None where the study has no such folder."""
+        """Return the name of an item's file inside the folder; None if the study has no such folder."""
         if self.folder is None:
             return None
         for usual in (name or key, *(f"{name or key}{ending}" for ending in USUAL_ENDINGS)):
@@ -299,7 +299,7 @@ class _Media:
         return path.relative_to(self.folder.path).as_posix()
 
     def report(self, subjects: list[Subject]) -> list[Subject]:
-        """Complain of every file that was not found, or leave out the items without one."""
+        """Report every file that was not found, or drop the items without one."""
         if self.folder is None:
             return subjects
         what = self.folder.what
@@ -320,16 +320,16 @@ THINGS = ("things", "entities")
 HEADINGS = ("heading", "style", "text")
 TEXTS = ("caption", "candidate")
 LISTS = CAPTION_LIST_COLUMNS
+# Columns that make a gold row a separate task, not one about an item of the study.
 OWN = (*LISTS, *TEXTS, *THINGS)
-"""Columns of a gold row that is a task of its own, and not about an item of the study."""
+# Columns with answers or settings, which are not stored with a task.
 ANSWERS = ("rater", "seen", "question", "rank", "ranks", "expected")
-"""Columns that raters fill in, or that the plan says; they are no part of a task."""
+# Maximum numbers of captions and of things on one page.
 MOST_CAPTIONS, MOST_THINGS = 20, 100
-"""Most captions on one page."""
 
 
 def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subject]:
-    """Subjects of ready rows, such as those of ``captious probe entities``, sets to rank, or images to label."""
+    """Make subjects of ready rows, such as those of ``captious probe entities``, sets to rank, or images to label."""
     images, sounds = open_media(plan, complain)
     rows = _join_sets(rows) if plan.kind == "ranking" else rows
     subjects = [subject for row in rows if (subject := _make_subject(row, images, sounds, complain)) is not None]
@@ -337,7 +337,7 @@ def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subj
 
 
 def find_row_id(row: Row) -> str:
-    """The id of a ready row; an InputError where it has none."""
+    """Return the id of a ready row; raise `InputError` if it has none."""
     names = ("task", "set", *ID_COLUMNS, "picture", "style")
     key = next((row.fields[name] for name in names if row.fields.get(name)), None)
     if not isinstance(key, (str, int)) or isinstance(key, bool) or not str(key).strip():
@@ -408,7 +408,7 @@ def _check_content(captions: Sequence[Any], things: Sequence[str], heading: Any)
 
 
 def _join_sets(rows: Iterable[Row]) -> list[Row]:
-    """Rows with a list of captions as they are; rows of one caption each are joined by their set, or their style."""
+    """Join rows of one caption each by their set or style; keep rows that have a list of captions."""
     joined: dict[str, Row] = {}
     for number, row in enumerate(rows):
         text = next((row.fields[name] for name in TEXTS if isinstance(row.fields.get(name), str)), None)
@@ -424,13 +424,13 @@ def _join_sets(rows: Iterable[Row]) -> list[Row]:
 
 
 def _find_repeated(names: Sequence[str]) -> list[str]:
-    """Names that are there more than once."""
-    known, twice = set[str](), dict[str, None]()
+    """Return the names that occur more than once."""
+    seen, repeated = set[str](), dict[str, None]()
     for name in names:
-        if name in known:
-            twice[name] = None
-        known.add(name)
-    return list(twice)
+        if name in seen:
+            repeated[name] = None
+        seen.add(name)
+    return list(repeated)
 
 
 def _format_ids(ids: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Questions about the rater before the first task and after the last one: from a form to what the log keeps."""
+"""Survey questions about the rater, before the first task and after the last one: from the form to the log."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from captious.studio.collect.kinds import Gap, Incomplete
 from captious.studio.collect.plan import Plan, SurveyQuestion
 
 Moment = Literal["before", "after"]
+# Maximum length of a text.
 LONGEST = 2000
-"""Most characters of a text."""
 
 
 def list_questions(plan: Plan, when: Moment) -> list[SurveyQuestion]:
-    """The questions of a moment, in the order of the plan."""
+    """Return the questions of a moment, in the order of the plan."""
     return [one for one in plan.questions if one.when == when]
 
 
 def read_survey(plan: Plan, when: Moment, form: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """The answers of a form by name, None where an optional one is empty, and the questions that screen the rater out.
+    """Parse a form: return the answers by name, and the names of the questions that screen the rater out.
 
-    `Incomplete` where an answer is missing or cannot be.
+    An optional question without an answer is None. Raises `Incomplete` if an answer is missing or invalid.
     """
     answers: dict[str, Any] = {}
     gaps: list[Gap] = []
@@ -39,7 +39,7 @@ def read_survey(plan: Plan, when: Moment, form: Mapping[str, str]) -> tuple[dict
 
 
 def _parse_answer(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | float | None, str]:
-    """An answer, and what is wrong with it."""
+    """Return an answer, and an error message or an empty text."""
     say = plan.wording
     if not text:
         return None, "" if one.optional else say("question_no_answer", question=one.question)
@@ -47,7 +47,10 @@ def _parse_answer(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | flo
         return text, "" if text in one.options else say("not_a_choice", value=text[:40])
     if one.kind == "text":
         too_long = say(
-            "question_too_long", question=one.question, count=say.number(len(text)), most=say.number(LONGEST)
+            "question_too_long",
+            question=one.question,
+            count=say.format_number(len(text)),
+            most=say.format_number(LONGEST),
         )
         return text.replace("\r\n", "\n"), too_long if len(text) > LONGEST else ""
     try:
@@ -60,7 +63,7 @@ def _parse_answer(plan: Plan, one: SurveyQuestion, text: str) -> tuple[str | flo
 
 
 def simulate_survey(plan: Plan, when: Moment, rng: np.random.Generator) -> dict[str, str]:
-    """A form that a simulated rater sends: any answers that do not screen it out."""
+    """Draw the form of a simulated rater: random answers that do not screen it out."""
     form = {}
     for one in list_questions(plan, when):
         options = [option for option in one.options if not one.screens_out(option)]
@@ -73,7 +76,7 @@ def simulate_survey(plan: Plan, when: Moment, rng: np.random.Generator) -> dict[
 
 
 def collect_survey_rows(plan: Plan, events: Iterable[Event]) -> list[dict[str, Any]]:
-    """A row for each rater who answered questions and is not excluded; None for a question without an answer."""
+    """Return a row for each rater who answered questions and is not excluded; None for an unanswered question."""
     rows: dict[str, dict[str, Any]] = {}
     excluded: set[str] = set()
     for event in events:

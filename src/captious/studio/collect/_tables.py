@@ -1,7 +1,7 @@
-"""The tables of a study's database, and the rows that are read from them and written to them.
+"""Tables of a study's database, and conversions of their rows.
 
-The same tables serve SQLite and PostgreSQL. Every statement is built once, when this file is read: to build one takes
-longer than to run it. Times are texts in UTC that sort as the times do. Raters are numbers, shown as r1, r2, …
+The same tables serve SQLite and PostgreSQL. Every statement is built once, at import, because building one takes longer
+than running it. Times are texts in UTC that sort as the times do. Raters are numbers, shown as r1, r2, …
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 else:
     sa = require("sqlalchemy", "studio")
 
-# Tables, the triggers that keep the log append-only, and the steps from version to version
+# Tables, the triggers that keep the log append-only, and migrations
 
 metadata = sa.MetaData()
+# Text that both databases sort by its bytes.
 Text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-"""Text that both engines sort by its bytes."""
 Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 version = sa.Table("schema_version", metadata, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
@@ -67,6 +67,7 @@ identity = sa.Table(
     sa.Column("body", Text, nullable=False),
     sa.UniqueConstraint("source", "person"),
 )
+# Visits of platform raters: the hash of a random token, and the platform's parameters.
 session = sa.Table(
     "session",
     metadata,
@@ -76,7 +77,6 @@ session = sa.Table(
     sa.Column("body", Text, nullable=False),
     sa.Index("session_rater", "rater"),
 )
-"""Visits of raters whom a platform sent: the hash of a random token, and what the platform said of the visit."""
 event = sa.Table(
     "event",
     metadata,
@@ -106,8 +106,8 @@ slot = sa.Table(
     sa.Index("slot_rater", "rater"),
 )
 
+# Tables whose rows are never changed, removed or replaced.
 FROZEN = ("event", "task", "study")
-"""Tables whose rows are never changed, removed or replaced."""
 _SQLITE = """
 CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
 BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END;
@@ -135,7 +135,7 @@ $$ BEGIN RAISE EXCEPTION 'rows of %% are never changed, removed or replaced', TG
 
 
 def _create_tables(connection: sa.Connection) -> None:
-    """Version 1: all tables and triggers but the sessions of platforms."""
+    """Create all tables and triggers of version 1, that is all but the sessions."""
     metadata.create_all(connection, [table for table in metadata.sorted_tables if table not in (version, session)])
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(_REFUSE)
@@ -149,27 +149,27 @@ def _create_tables(connection: sa.Connection) -> None:
 
 
 def _add_sessions(connection: sa.Connection) -> None:
-    """Version 2: the sessions of raters whom a platform sent, which were made of the platform's ids before."""
+    """Create the table of version 2: random sessions of platform raters, which were made of the platform's ids before."""
     session.create(connection, checkfirst=True)
 
 
 def _add_owner_row(connection: sa.Connection) -> None:
-    """Version 3: row 0 of the raters numbers the owner's own events, so that none can be missing."""
+    """Insert row 0 of the raters (version 3), which numbers the owner's events, so that a gap shows."""
     connection.execute(rater.insert().values(number=0))
 
 
+# Each migrates a database to the next version. Migrations are appended, never edited.
 MIGRATIONS = (_create_tables, _add_sessions, _add_owner_row)
-"""Each brings a database from one version to the next. Steps are added at the end; none is ever edited."""
 
 
 def list_triggers(dialect: str) -> set[str]:
-    """The triggers that a whole database has."""
+    """Return the names of the triggers that a complete database has."""
     endings = ("frozen", "no_truncate") if dialect == "postgresql" else ("no_update", "no_delete", "no_replace")
     return {f"{table}_{ending}" for table in FROZEN for ending in endings}
 
 
 def read_version(connection: sa.Connection) -> int:
-    """The version of a database, 0 where it is empty."""
+    """Return the schema version of a database, 0 if it is empty."""
     tables = sa.inspect(connection).get_table_names()
     if version.name in tables:
         return connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0
@@ -179,7 +179,7 @@ def read_version(connection: sa.Connection) -> int:
 
 
 def migrate(connection: sa.Connection) -> None:
-    """Bring a database to the present version, inside the transaction of the caller."""
+    """Apply the missing migrations, inside the transaction of the caller."""
     version.create(connection, checkfirst=True)
     for number, step in enumerate(MIGRATIONS, start=1):
         if number > (connection.execute(sa.select(sa.func.max(version.c.version))).scalar() or 0):
@@ -191,12 +191,12 @@ def migrate(connection: sa.Connection) -> None:
 
 
 def bind(name: str) -> sa.BindParameter[Any]:
-    """A value that a statement gets when it runs."""
+    """Return a parameter of a prepared statement."""
     return sa.bindparam(name)
 
 
+# PostgreSQL's advisory lock: writers share it; a reader of the whole log takes it exclusively for a moment.
 WRITERS = 5_150_412
-"""Number of PostgreSQL's advisory lock: writers share it, who reads the whole log holds it alone for a moment."""
 SHARE_WRITING = sa.select(sa.func.pg_advisory_xact_lock_shared(WRITERS))
 STOP_WRITING = sa.select(sa.func.pg_advisory_xact_lock(WRITERS))
 
@@ -209,8 +209,8 @@ BODY = sa.select(event.c.body).where(event.c.seq == bind("seq"))
 INSERT_EVENT = event.insert().returning(event.c.seq)
 _OF_RATER = sa.select(event).where(event.c.rater == bind("rater"), event.c.n > bind("n"))
 EVENTS_OF_OWNER = sa.select(event).where(event.c.rater == 0, event.c.n > bind("of_owner")).order_by(event.c.n)
+# New events of a rater and of the owner in one statement, so that an amendment is in force at once everywhere.
 EVENTS_OF_RATER = sa.union_all(_OF_RATER, EVENTS_OF_OWNER.order_by(None)).order_by("n")
-"""New events of a rater, and those of the owner: one statement, so that an amendment counts at once everywhere."""
 EVENTS = (
     sa.select(event)
     .where(event.c.seq > bind("after"), event.c.seq <= bind("last"))
@@ -221,6 +221,7 @@ LAST_EVENT = sa.select(sa.func.max(event.c.seq))
 
 _UNSEEN = ~sa.exists(1).where(event.c.rater == bind("rater"), event.c.task == slot.c.task)
 _FREE = sa.or_(slot.c.lease.is_(None), slot.c.lease <= bind("now"), slot.c.lease > bind("far"))
+# The free slot of the lowest place, of a task that the rater has never opened.
 NEXT_SLOT = (
     sa.select(slot.c.task, slot.c.place)
     .where(slot.c.done == 0, _FREE, _UNSEEN)
@@ -228,20 +229,20 @@ NEXT_SLOT = (
     .limit(1)
     .with_for_update(of=slot, skip_locked=True)
 )
-"""The free slot with the fewest answers before it, of a task that the rater has never opened."""
+# Like `NEXT_SLOT` without a lock, the first 200: for studies with strata.
 NEXT_SLOTS = (
     sa.select(slot.c.task, slot.c.place)
     .where(slot.c.done == 0, _FREE, _UNSEEN)
     .order_by(slot.c.place, slot.c.position)
     .limit(200)
 )
-"""The slots of which `NEXT_SLOT` would take the first, not locked: for studies that spread raters over groups."""
 THIS_SLOT = (
     sa.select(slot.c.task, slot.c.place)
     .where(slot.c.task == bind("task"), slot.c.place == bind("place"), slot.c.done == 0, _FREE, _UNSEEN)
     .with_for_update(of=slot, skip_locked=True)
 )
 _ANSWERED = sa.exists(1).where(event.c.rater == slot.c.rater, event.c.kind == "answered")
+# The slot with the oldest lease of a rater who has never answered anything.
 NEWCOMERS_SLOT = (
     sa.select(slot.c.task, slot.c.place)
     .where(slot.c.done == 0, slot.c.rater.is_not(None), ~_ANSWERED, _UNSEEN)
@@ -249,15 +250,14 @@ NEWCOMERS_SLOT = (
     .limit(1)
     .with_for_update(of=slot, skip_locked=True)
 )
-"""The slot that has been kept longest for somebody who has never answered anything."""
 NEWCOMERS_PLACE = (
     sa.select(slot.c.place)
     .where(slot.c.task == bind("task"), slot.c.done == 0, slot.c.rater.is_not(None), ~_ANSWERED)
     .order_by(slot.c.lease)
     .limit(1)
 )
+# A task that is leased to others and may become free for the rater.
 SLOT_TO_COME = sa.select(slot.c.task).where(slot.c.done == 0, _UNSEEN).limit(1)
-"""A task that others have open, and which may become free for the rater."""
 LEASES = sa.select(sa.func.count()).select_from(slot).where(slot.c.done == 0, slot.c.lease > bind("now"))
 SLOTS_OF_TASK = sa.select(slot).where(slot.c.task == bind("task")).order_by(slot.c.place).with_for_update()
 SLOT = sa.select(slot).where(slot.c.task == bind("task"), slot.c.place == bind("place"))
@@ -270,17 +270,24 @@ PAYLOAD = sa.select(task.c.payload).where(task.c.id == bind("id"))
 
 
 def to_event(row: Any) -> Event:
-    """The event of a row."""
+    """Convert a row to an event."""
     try:
         return Event(
-            row.seq, row.key, parse_time(row.at), get_rater_name(row.rater), row.n, row.kind, row.task, json.loads(row.body)
+            row.seq,
+            row.key,
+            parse_time(row.at),
+            get_rater_name(row.rater),
+            row.n,
+            row.kind,
+            row.task,
+            json.loads(row.body),
         )
     except (ValueError, TypeError):
         raise InputError(f"event {row.seq} is damaged in the database; see captious studio verify") from None
 
 
 def to_slot(row: Any) -> Slot:
-    """The slot of a row."""
+    """Convert a row to a slot."""
     who = None if row.rater is None else get_rater_name(row.rater)
     return Slot(row.task, row.place, who, None if row.lease is None else parse_time(row.lease), bool(row.done))
 
@@ -296,7 +303,7 @@ def set_slot(connection: sa.Connection, new: Slot) -> None:
 
 
 def get_rater_number(rater: str) -> int:
-    """The number of a rater.
+    """Return the number of a rater; raise `UnknownKey` if the name is malformed.
 
     >>> get_rater_number("r17")
     17
@@ -308,7 +315,7 @@ def get_rater_number(rater: str) -> int:
 
 
 def get_rater_name(number: int) -> str:
-    """The name of whoever made an event, by the number of a row: a rater, or the owner in row 0.
+    """Return the name of a rater by number; 0 is the owner.
 
     >>> get_rater_name(17), get_rater_name(0)
     ('r17', 'owner')
@@ -320,7 +327,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
 
 
 def dump(value: Any) -> str:
-    """A value in JSON, the same text for equal values."""
+    """Encode a value as JSON, with the same text for equal values."""
     try:
         return _ENCODER.encode(value)
     except (ValueError, TypeError) as error:
@@ -328,12 +335,12 @@ def dump(value: Any) -> str:
 
 
 def to_utc(now: datetime | None) -> datetime:
-    """A time in UTC; the present one for None."""
+    """Convert a time to UTC; None is the current time."""
     return datetime.now(timezone.utc) if now is None else now.astimezone(timezone.utc)
 
 
 def format_time(at: datetime) -> str:
-    """A time as text.
+    """Format a time as text that sorts like the time.
 
     >>> format_time(datetime(2026, 3, 1, tzinfo=timezone.utc))
     '2026-03-01T00:00:00.000000+00:00'
@@ -342,14 +349,14 @@ def format_time(at: datetime) -> str:
 
 
 def parse_time(stamp: str) -> datetime:
-    """The time of a text."""
+    """Parse the text of a time."""
     return datetime.fromisoformat(stamp)
 
 
-# Raters: pseudonyms, hashes of their tokens, and what may be erased: their identities and visits
+# Raters: pseudonyms and hashes of tokens; identities and visits, which can be deleted
 
+# The platform's parameter that identifies the person.
 PERSON = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}
-"""The parameter that names the person, of those that a platform sends."""
 RATER_OF_TOKEN = sa.select(rater.c.number).where(rater.c.token == bind("token"))
 RATER_OF_PERSON = sa.select(identity.c.rater).where(
     identity.c.source == bind("source"), identity.c.person == bind("person")
@@ -359,54 +366,54 @@ FIRST_SESSION = sa.select(session.c.token).where(session.c.rater == bind("rater"
 
 
 class PlatformVisit(NamedTuple):
-    """A session of a rater whom a platform sent."""
+    """A session of a rater who came from a platform."""
 
     rater: int
     parameters: dict[str, str]
-    """What the platform said of this visit."""
+    """The platform's parameters of this visit."""
     person: str
-    """The hash of the rater's first token: the same in every visit, and known to nobody but the database."""
+    """The hash of the rater's first token: the same in every visit, and secret."""
 
 
 def find_rater_by_token(connection: sa.Connection, hash: str) -> int | None:
-    """The rater whose token has a hash."""
+    """Return the rater whose token has this hash; None if there is none."""
     return connection.execute(RATER_OF_TOKEN, {"token": hash}).scalar()
 
 
 def add_raters(connection: sa.Connection, hashes: Sequence[str], names: Sequence[str]) -> list[int]:
-    """A rater for each hash; one that is known keeps its rater and name."""
+    """Insert a rater for each hash; a known hash keeps its rater and name."""
     numbers = []
     for index, hash in enumerate(hashes):
         number = find_rater_by_token(connection, hash)
         if number is None:
-            number = _new_rater(connection, hash)
+            number = _insert_rater(connection, hash)
             if names:
-                _identify(connection, number, "name", str(number), {"name": names[index]})
+                _insert_identity(connection, number, "name", str(number), {"name": names[index]})
         numbers.append(number)
     return numbers
 
 
-def rater_of_identity(connection: sa.Connection, source: str, parameters: Mapping[str, str]) -> int | None:
-    """The rater who has come under these parameters of a platform before."""
-    return connection.execute(RATER_OF_PERSON, {"source": source, "person": _person(source, parameters)}).scalar()
+def find_rater_by_identity(connection: sa.Connection, source: str, parameters: Mapping[str, str]) -> int | None:
+    """Return the rater with these platform parameters; None if there is none."""
+    return connection.execute(RATER_OF_PERSON, {"source": source, "person": _get_person(source, parameters)}).scalar()
 
 
 def find_or_add_rater(connection: sa.Connection, source: str, parameters: Mapping[str, str]) -> int:
-    """The rater of a platform's parameters; a new one where nobody has come under them."""
-    number = rater_of_identity(connection, source, parameters)
+    """Return the rater with these platform parameters; insert one if there is none."""
+    number = find_rater_by_identity(connection, source, parameters)
     if number is None:
-        number = _new_rater(connection, None)
-        _identify(connection, number, source, _person(source, parameters), parameters)
+        number = _insert_rater(connection, None)
+        _insert_identity(connection, number, source, _get_person(source, parameters), parameters)
     return number
 
 
 def add_session(connection: sa.Connection, number: int, hash: str, parameters: Mapping[str, str]) -> None:
-    """Keep the hash of a new token of a rater whom a platform sent."""
+    """Insert a session: the hash of a new token of a platform rater."""
     connection.execute(session.insert().values(token=hash, rater=number, body=dump(dict(parameters))))
 
 
-def visit_of_session(connection: sa.Connection, hash: str) -> PlatformVisit | None:
-    """The visit whose token has a hash."""
+def find_visit(connection: sa.Connection, hash: str) -> PlatformVisit | None:
+    """Return the visit whose token has this hash; None if there is none."""
     stored = connection.execute(SESSION, {"token": hash}).first()
     if stored is None:
         return None
@@ -415,47 +422,47 @@ def visit_of_session(connection: sa.Connection, hash: str) -> PlatformVisit | No
 
 
 def forget_rater(connection: sa.Connection, number: int) -> None:
-    """Erase who a rater is, with the visits, which hold the platform's ids too."""
+    """Delete the identity of a rater, and the sessions, which contain the platform's ids too."""
     connection.execute(session.delete().where(session.c.rater == number))
     connection.execute(identity.delete().where(identity.c.rater == number))
 
 
-def identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
-    """What is known of raters, by pseudonym: what their platform or owner said, and the platform at the last visit."""
+def read_identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
+    """Return the identities by pseudonym: parameters of the platform or the owner's name, with those of the last visit."""
     rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
-    known = {get_rater_name(number): json.loads(body) for number, body in rows}
+    identities = {get_rater_name(number): json.loads(body) for number, body in rows}
     for number, body in connection.execute(sa.select(session.c.rater, session.c.body).order_by(session.c.number)):
-        known[get_rater_name(number)] = {**known.get(get_rater_name(number), {}), **json.loads(body)}
-    return known
+        identities[get_rater_name(number)] = {**identities.get(get_rater_name(number), {}), **json.loads(body)}
+    return identities
 
 
-def _new_rater(connection: sa.Connection, hash: str | None) -> int:
+def _insert_rater(connection: sa.Connection, hash: str | None) -> int:
     statement = rater.insert().values(token=hash).returning(rater.c.number)
     return int(connection.execute(statement).scalar_one())
 
 
-def _identify(connection: sa.Connection, number: int, source: str, person: str, body: Mapping[str, str]) -> None:
+def _insert_identity(connection: sa.Connection, number: int, source: str, person: str, body: Mapping[str, str]) -> None:
     values = {"rater": number, "source": source, "person": person, "body": dump(dict(body))}
     connection.execute(identity.insert().values(**values))
 
 
-def _person(source: str, parameters: Mapping[str, str]) -> str:
+def _get_person(source: str, parameters: Mapping[str, str]) -> str:
     return dump(parameters.get(PERSON.get(source, "")) or dict(parameters))
 
 
-# The plan and the tasks, which are stored when the study begins; an amendment adds tasks and places, and changes none
+# The plan and the tasks, stored when the study begins; an amendment adds tasks and slots, and changes none
 
 
 def store_study(connection: sa.Connection, plan: Plan, tasks: Sequence[Task], at: datetime) -> None:
-    """Store a plan, its tasks in a random order, and a free slot for every answer that is wanted."""
+    """Store a plan, its tasks in random order, and a free slot for every answer."""
     _, stored_digest = add_tasks(connection, plan, tasks)
-    digests = {"digest": plan_digest(plan), "tasks_digest": stored_digest}
+    digests = {"digest": compute_plan_digest(plan), "tasks_digest": stored_digest}
     values = {"begun": format_time(at), "toml": plan.text, "plan": dump(to_json(plan))}
     connection.execute(study.insert().values(**digests, **values))
 
 
 def add_tasks(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> tuple[int, str]:
-    """Store tasks behind those that are there, and a free slot for every answer that is wanted and has none yet.
+    """Append tasks, and add free slots up to the overlap; return the number and the digest of all tasks.
 
     Gives the number and the digest of all tasks.
     """
@@ -468,7 +475,7 @@ def add_tasks(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> t
     order = make_generator(plan.seed, f"tasks/{first}" if first else "tasks").permutation(len(work))
     ordered = [work[index] for index in order] + [one for one in tasks if one.gold is not None]
     rows = [
-        {"id": one.id, "position": position, "gold": int(one.gold is not None), "payload": _payload(plan, one)}
+        {"id": one.id, "position": position, "gold": int(one.gold is not None), "payload": _encode_task(plan, one)}
         for position, one in enumerate(ordered, first)
     ]
     if rows:
@@ -478,31 +485,31 @@ def add_tasks(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> t
         free = sa.select(task.c.id, sa.literal(place), task.c.position).where(task.c.gold == 0, ~has_it)
         connection.execute(slot.insert().from_select(["task", "place", "position"], free))
     payloads += [str(row["payload"]) for row in rows]
-    return len(payloads), tasks_digest(payloads)
+    return len(payloads), compute_tasks_digest(payloads)
 
 
 PAYLOADS = sa.select(task.c.payload).order_by(task.c.position)
 
 
-def _payload(plan: Plan, one: Task) -> str:
+def _encode_task(plan: Plan, one: Task) -> str:
     try:
         return dump(one.to_dict())
     except InputError as error:
         raise InputError(f"{plan.path}: task {one.id!r} has {error}") from None
 
 
-def plan_digest(plan: Plan) -> str:
-    """The digest of a plan: that of its text; of its values where it was made without one."""
+def compute_plan_digest(plan: Plan) -> str:
+    """Return the digest of a plan's text, or of its values if it has no text."""
     return plan.digest or hashlib.sha256(dump(to_json(plan)).encode()).hexdigest()
 
 
-def tasks_digest(payloads: Sequence[str]) -> str:
-    """The digest of the tasks as the database has them, in their order."""
+def compute_tasks_digest(payloads: Sequence[str]) -> str:
+    """Return the digest of the stored tasks, in their order."""
     return hashlib.sha256("\n".join(payloads).encode()).hexdigest()
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """The values of a plan as JSON keeps them; its text and digests are kept beside them."""
+    """Convert a plan to JSON values, without its text and digests, which have columns of their own."""
     kept = {"path": str(plan.path), "text": "", "digest": "", "words": dict(plan.own_words)}
     values = {**asdict(plan), **kept}
     del values["origin"]
@@ -510,6 +517,6 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def load_plan(data: Mapping[str, Any], text: str, digest: str, origin: str = "") -> Plan:
-    """The plan as it was stored. Its text is not parsed again: what a later captious refuses was right at the time."""
+    """Load a stored plan. Its text is not parsed again, so a newer captious with stricter rules can still read it."""
     plan: Plan = from_json(Plan, data)
     return replace(plan, text=text, digest=digest, origin=origin)

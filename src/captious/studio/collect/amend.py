@@ -1,4 +1,4 @@
-"""Amendments: what may change in a study after it began, the tasks that it adds, and the way out for all else."""
+"""Amendments: which keys of a study may change after it began, and the tasks that an amendment adds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from captious.errors import InputError
 from captious.io.join import format_first
 from captious.studio.collect._events import Amendment, collect_answers
 from captious.studio.collect._subjects import read_subjects
-from captious.studio.collect._tables import dump, plan_digest, to_json
+from captious.studio.collect._tables import compute_plan_digest, dump, to_json
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan, read_plan
 from captious.studio.collect.tasks import Task, build_tasks
 
+# Keys that would change what stored answers mean, with the reason.
 MEANING = {
     "kind": "answers of one kind are none of another",
     "aspects": "every stored answer is about these aspects and no others",
@@ -38,17 +39,17 @@ MEANING = {
     "practice": "raters have practiced other tasks",
     "questions": "raters have answered the questions as they were",
 }
-"""Keys that would change what stored answers mean, with the reason."""
+# Keys whose numbers may rise but not fall, with the reason.
 GROWING = {
     "overlap": "answers that were given cannot be taken back; captious studio pause stops a study that has enough",
     "lease": "open pages are kept for their raters as long as it was said; captious studio release frees them",
 }
-"""Keys whose numbers may rise but not fall, with the reason."""
+# Keys that select the items; `build_new_tasks` checks the items themselves.
 FILES = (
     *("captions", "references", "images", "audio", "tasks", "ids", "items", "missing", "distinct"),
     *("quotas", "quotas.*", "checks.gold"),
 )
-"""Keys that choose the items; what counts is which items they give now."""
+# Keys that may change freely: texts, and numbers for the distribution, payment and summary of the work.
 FREE = (
     *(
         "language",
@@ -67,27 +68,26 @@ FREE = (
     *("checks.every", "checks.at", "checks.repeat", "checks.flag.*", "limit", "questions.*.question"),
     *("source.done", "source.full", "source.screened", "source.excluded", "source.keys"),
 )
-"""Texts, and numbers that say how the work is shared out, paid for or summed up."""
+# Maximum length of a reason.
 LONGEST = 500
-"""Most characters of a reason."""
 
 
 def amend_study(log: StudyLog, path: Path, why: str) -> tuple[Amendment, str]:
-    """Put the text of a file in force in its study, with the new items of its files.
+    """Amend a study with the text of a file and the new items of its files.
 
-    Gives the amendment, and why no new items were looked for, where their files cannot be read and no key that names
+    Returns the amendment, and the reason why no new items were looked for: their files cannot be read, and no key that names
     them changed.
     """
     why = " ".join(why.split())
     if not why or len(why) > LONGEST:
         raise InputError(f"why={why[:40]!r}, expected the reason in 1 to {LONGEST} characters")
     log.path = path
-    log.read_on()
+    log.read_updates()
     plan, old = read_plan(path), log.plan()
-    changes = plan_changes(old, plan)
+    changes = list_changes(old, plan)
     unread = ""
     try:
-        tasks = new_tasks(log.tasks(), plan)
+        tasks = build_new_tasks(log.tasks(), plan)
     except InputError as error:
         if isinstance(error, ItemsDiffer) or any(_is_one_of(one["key"], FILES) for one in changes):
             raise
@@ -95,7 +95,7 @@ def amend_study(log: StudyLog, path: Path, why: str) -> tuple[Amendment, str]:
     number = len(log.tasks())
     if tasks:
         changes.append({"key": "tasks", "from": number, "to": number + len(tasks)})
-    if not changes and plan_digest(plan) == old.digest:
+    if not changes and compute_plan_digest(plan) == old.digest:
         raise InputError(
             f"{path}: is the text of the study, and its files have no new items, so nothing is to be amended"
         )
@@ -105,24 +105,24 @@ def amend_study(log: StudyLog, path: Path, why: str) -> tuple[Amendment, str]:
     return log.now.history.amendments[-1], unread
 
 
-# The plan, key by key
+# Changes of the plan
 
 
-def plan_changes(old: Plan, new: Plan) -> list[dict[str, Any]]:
-    """The keys that differ, with both values; an InputError for one that may not change."""
-    before, after = _flat(old), _flat(new)
+def list_changes(old: Plan, new: Plan) -> list[dict[str, Any]]:
+    """Return the keys that differ, with both values; raise `InputError` for one that may not change."""
+    before, after = _flatten_plan(old), _flatten_plan(new)
     changes = []
     for key in [*before, *(key for key in after if key not in before)]:
         was, now = before.get(key), after.get(key)
         if was == now:
             continue
-        _refuse(key, was, now, before, after, new.path)
+        _check_change(key, was, now, before, after, new.path)
         changes.append({"key": key, "from": was, "to": now})
     return changes
 
 
-def _flat(plan: Plan) -> dict[str, Any]:
-    """The values of a plan by key, those of tables under ``table.key`` and those of lists under ``list.name.key``."""
+def _flatten_plan(plan: Plan) -> dict[str, Any]:
+    """Return the values of a plan by dotted key: ``table.key``, and ``list.name.key`` for lists of tables."""
     flat: dict[str, Any] = {}
 
     def add(prefix: str, value: Any) -> None:
@@ -142,9 +142,11 @@ def _flat(plan: Plan) -> dict[str, Any]:
     return flat
 
 
-def _refuse(key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> None:
-    """Refuse a change that would change the meaning of stored answers."""
-    changed = f"{path}: {key} was {_shown(was)} and is {_shown(now)}"
+def _check_change(
+    key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapping[str, Any], path: Path
+) -> None:
+    """Raise `InputError` for a change that would change the meaning of stored answers."""
+    changed = f"{path}: {key} was {_format_json(was)} and is {_format_json(now)}"
     if key in GROWING and now < was:
         raise InputError(f"{changed}, expected no less: {GROWING[key]}")
     listed = next((name for name in ("aspects", "options", "questions") if key.startswith(f"{name}.")), "")
@@ -162,26 +164,26 @@ def _refuse(key: str, was: Any, now: Any, before: Mapping[str, Any], after: Mapp
 
 
 def _is_one_of(key: str, names: Iterable[str]) -> bool:
-    """Whether a key is one of some names, in which a star stands for anything."""
+    """Return True if a key matches one of some patterns."""
     return any(fnmatchcase(key, name) for name in names)
 
 
-def _shown(value: Any) -> str:
+def _format_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-# The items
+# Changes of the items
 
 
 class ItemsDiffer(InputError):
-    """The files of a study no longer hold what raters judged."""
+    """The files of a study no longer contain the items that raters judged."""
 
 
-def new_tasks(stored: Mapping[str, Task], plan: Plan) -> list[Task]:
-    """The tasks of the items that a study does not have yet. Those that it has must be as they were."""
-    built = _by_item(build_tasks(replace(plan, items=None, practice=None)))
-    old = _by_item(task for task in stored.values() if not task.is_practice)
+def build_new_tasks(stored: Mapping[str, Task], plan: Plan) -> list[Task]:
+    """Build the tasks of the new items; raise `ItemsDiffer` if items of the study changed or are missing."""
+    built = _group_by_item(build_tasks(replace(plan, items=None, practice=None)))
+    old = _group_by_item(task for task in stored.values() if not task.is_practice)
     missing = [item for item in old if item not in built]
     if missing:
         raise ItemsDiffer(
@@ -189,21 +191,21 @@ def new_tasks(stored: Mapping[str, Task], plan: Plan) -> list[Task]:
             "expected all of them, since tasks are only ever added"
         )
     for item, tasks in old.items():
-        for name, was, now in zip(_PARTS, _content(tasks), _content(built[item]), strict=True):
+        for name, was, now in zip(_PARTS, _get_content(tasks), _get_content(built[item]), strict=True):
             if was != now:
                 raise ItemsDiffer(
                     f"{plan.path}: item {item!r} has other {name} in the files than raters judge; expected the same, "
                     "since stored answers are about them"
                 )
-    added = _drawn(plan, old, built)
+    added = _draw_items(plan, old, built)
     numbers = [int(id[1:]) for id in stored if re.fullmatch(r"t[0-9]{1,9}", id)]
     tasks = [task for item in added for task in built[item]]
     first = max([len(stored), *numbers]) + 1
     return [replace(task, id=f"t{number}") for number, task in enumerate(tasks, first)]
 
 
-def _drawn(plan: Plan, old: Mapping[str, Any], built: Mapping[str, Any]) -> list[str]:
-    """The items to add: all that are new, or as many as the plan asks for, drawn by the seed."""
+def _draw_items(plan: Plan, old: Mapping[str, Any], built: Mapping[str, Any]) -> list[str]:
+    """Select the items to add: all new ones, or as many as the plan asks for, sampled with the seed."""
     new = [item for item in built if item not in old]
     if plan.items is None:
         return new
@@ -222,10 +224,10 @@ def _drawn(plan: Plan, old: Mapping[str, Any], built: Mapping[str, Any]) -> list
 
 
 def _ignore(message: str) -> None:
-    """`build_tasks` has complained already."""
+    """Ignore a complaint; `build_tasks` has reported it already."""
 
 
-def _by_item(tasks: Iterable[Task]) -> dict[str, list[Task]]:
+def _group_by_item(tasks: Iterable[Task]) -> dict[str, list[Task]]:
     items: dict[str, list[Task]] = {}
     for task in tasks:
         items.setdefault(task.item, []).append(task)
@@ -235,32 +237,34 @@ def _by_item(tasks: Iterable[Task]) -> dict[str, list[Task]]:
 _PARTS = ("images or sounds", "captions", "references", "things", "texts", "columns", "expected answers")
 
 
-def _content(tasks: Sequence[Task]) -> tuple[Any, ...]:
-    """What raters judge of an item, however its captions are dealt out to pages and letters."""
+def _get_content(tasks: Sequence[Task]) -> tuple[Any, ...]:
+    """Return what raters judge of an item, independent of how captions are assigned to pages and letters."""
     first = tasks[0]
     captions = sorted((choice.system, choice.text) for task in tasks for choice in task.choices)
-    golds = sorted(dump(_by_caption(task)) for task in tasks)
+    golds = sorted(dump(_replace_letters(task)) for task in tasks)
     fields = dump(dict(first.fields))
     return (first.image, first.audio), captions, first.references, first.things, first.heading, fields, golds
 
 
-def _by_caption(task: Task) -> Any:
-    """What is expected of a gold task, with captions in place of their letters."""
+def _replace_letters(task: Task) -> Any:
+    """Return the expected answer of a gold task with captions instead of their letters."""
     captions = {choice.id: f"{choice.system}\n{choice.text}" for choice in task.choices}
 
-    def spelled(value: Any) -> Any:
+    def replace_letters(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {captions.get(name, name): spelled(inner) for name, inner in value.items()}
+            return {captions.get(name, name): replace_letters(inner) for name, inner in value.items()}
         if isinstance(value, (list, tuple)):
-            return [spelled(inner) for inner in value]
+            return [replace_letters(inner) for inner in value]
         return captions.get(value, value) if isinstance(value, str) else value
 
-    return spelled(task.gold)
+    return replace_letters(task.gold)
 
 
-def unjudged_items(log: StudyLog) -> list[str]:
-    """The items of which no rater who counts has judged anything, in the order of the study."""
+def find_unjudged_items(log: StudyLog) -> list[str]:
+    """Return the items without an answer of a rater who is not excluded, in the order of the study."""
     tasks = log.tasks()
-    judged = {tasks[one.task].item for one in collect_answers(log.events()) if one.purpose == "work" and not one.excluded}
+    judged = {
+        tasks[one.task].item for one in collect_answers(log.events()) if one.purpose == "work" and not one.excluded
+    }
     items = dict.fromkeys(task.item for task in sorted(tasks.values(), key=lambda one: (len(one.id), one.id)))
     return [item for item in items if item not in judged]

@@ -1,4 +1,4 @@
-"""The result of ``captious studio check``: what must be corrected in a study, what it takes, and what it could show."""
+"""Result of ``captious studio check``: errors and warnings, effort, and detectable difference of a study."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from captious.studio.access import find_sound_file
 from captious.studio.collect._events import count_gold_due, count_pages, count_work
 from captious.studio.collect._signed import read_keys
 from captious.studio.collect._subjects import normalize_words
-from captious.studio.collect._texts import page_text, text_findings
+from captious.studio.collect._texts import check_texts, render_page_text
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task, build_tasks, gold_number
+from captious.studio.collect.tasks import Task, build_tasks, count_gold
 from captious.study.power import simulate_power
 
+# Reading speed.
 WORDS_A_SECOND = 4.0
-"""A reader's pace."""
+# Minutes per rater above which ratings suffer from fatigue.
 TIRED = 60.0
-"""Minutes in one sitting, from which on ratings suffer."""
+# Bytes of an image that is slow on a phone.
 LARGE = 5_000_000
-"""Bytes of an image that is slow on a phone."""
+# Captions of the simulated study; the result is scaled by 1 / √captions for a larger one.
 SIMULATED = 1000
-"""Captions of the simulated study; the error of a larger one follows from it, as 1 / √captions."""
 SAMPLES = 200
+# Phrases that reveal that a language model wrote the text.
 _MACHINE = re.compile(
     r"\bas an ai\b|\blanguage model\b|\bi(?:'m| am) (?:unable|sorry)\b|\bi cannot (?:see|view)\b|"
     r"\b(?:chatgpt|gpt-?4|llava|blip-?2|claude|gemini)\b",
     re.IGNORECASE,
 )
-"""A text that speaks of the machine that wrote it."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What a study takes, if every rater works at the expected pace and answers everything."""
+    """Effort of a study, if every rater works at the expected pace and answers everything."""
 
     tasks: int
     """Tasks without the gold ones."""
@@ -67,7 +67,7 @@ class Effort:
 
 @dataclass(frozen=True, repr=False)
 class PlanCheck(Result):
-    """What was found about a study."""
+    """Findings about a study, its effort and its power."""
 
     plan: Plan
     findings: Findings
@@ -88,13 +88,13 @@ class PlanCheck(Result):
         """The findings that must be corrected before the study begins."""
         return self.findings.errors
 
-    def _could_show(self) -> str:
-        """What the study is about, and which difference it would find, in a sentence."""
-        parts = [_number(self.items, "item")]
+    def _describe_power(self) -> str:
+        """Describe the size of the study, and the difference that it could detect, in a sentence."""
+        parts = [_format_number(self.items, "item")]
         if self.captions:
-            parts.append(_number(self.captions, "caption"))
+            parts.append(_format_number(self.captions, "caption"))
         if self.systems:
-            parts.append(_number(len(self.systems), "system"))
+            parts.append(_format_number(len(self.systems), "system"))
         about = ", ".join(parts)
         if self.detectable is None:
             return about
@@ -103,10 +103,14 @@ class PlanCheck(Result):
         )
 
     def document(self) -> Document:
-        """The findings, the effort, and what the study could show."""
+        """Return the document of the findings, the effort and the detectable difference."""
         sections: list[Section] = [self.findings.text()]
         if self.effort.tasks:
-            sections += [_table(self.effort), Text([self._could_show()]), Text(self.page, "What raters read")]
+            sections += [
+                _make_effort_table(self.effort),
+                Text([self._describe_power()]),
+                Text(self.page, "What raters read"),
+            ]
         notes = [
             f"a rater has {self.effort.pages} pages, checks and repeated tasks among them, {self.plan.seconds:g} s each"
         ]
@@ -130,21 +134,21 @@ class PlanCheck(Result):
 
 
 def check_plan(plan: Plan) -> PlanCheck:
-    """Everything that is wrong or odd with a study, what it takes, and which difference in tau it would find."""
+    """Check a study: return all errors and warnings, the effort, and the detectable difference in tau."""
     complaints: list[str] = []
     tasks = build_tasks(plan, complaints.append)
     work = [task for task in tasks if task.gold is None]
-    effort = effort_of(plan, len(work), gold_number(tasks), sum(task.is_practice for task in tasks))
+    effort = estimate_effort(plan, len(work), count_gold(tasks), sum(task.is_practice for task in tasks))
     findings = [
         *fold_complaints(complaints),
-        *_images(plan, tasks),
-        *_sounds(plan, tasks),
-        *_repeated_files(plan),
-        *_duplicates(plan, tasks),
-        *_texts(tasks),
-        *_named_systems(tasks),
-        *_design(plan, tasks),
-        *text_findings(plan, tasks, effort.minutes),
+        *_check_images(plan, tasks),
+        *_check_sounds(plan, tasks),
+        *_check_repeated_files(plan),
+        *_check_duplicates(plan, tasks),
+        *_check_captions(tasks),
+        *_check_system_names(tasks),
+        *_check_design(plan, tasks),
+        *check_texts(plan, tasks, effort.minutes),
     ]
     choices = [choice for task in work for choice in task.choices]
     captions = len({(task.item, choice.system, choice.text) for task in work for choice in task.choices})
@@ -155,13 +159,13 @@ def check_plan(plan: Plan) -> PlanCheck:
         tuple(dict.fromkeys(choice.system for choice in choices if choice.system)),
         captions,
         effort,
-        _detectable(plan, captions),
-        tuple(page_text(plan, tasks)),
+        _estimate_detectable(plan, captions),
+        tuple(render_page_text(plan, tasks)),
     )
 
 
-def effort_of(plan: Plan, tasks: int, gold: int, practice: int = 0) -> Effort:
-    """What a study with so many tasks takes. A rater sees no task twice, so there are at least ``overlap`` raters."""
+def estimate_effort(plan: Plan, tasks: int, gold: int, practice: int = 0) -> Effort:
+    """Estimate the effort of a study. A rater sees no task twice, so there are at least ``overlap`` raters."""
     share = count_work(plan, tasks)
     raters = max(plan.overlap, math.ceil(tasks * plan.overlap / share)) if share else 0
     pages = count_pages(plan, tasks, gold)
@@ -171,7 +175,7 @@ def effort_of(plan: Plan, tasks: int, gold: int, practice: int = 0) -> Effort:
     return Effort(tasks, gold, tasks * plan.overlap, raters, pages, minutes, hours, cost)
 
 
-def _table(effort: Effort) -> Table:
+def _make_effort_table(effort: Effort) -> Table:
     cells: list[tuple[Column, Value]] = [
         (Column("tasks"), effort.tasks),
         (Column("gold"), effort.gold),
@@ -186,12 +190,12 @@ def _table(effort: Effort) -> Table:
     return Table("effort", "What it takes", [column for column, _ in cells], [[value for _, value in cells]])
 
 
-def _number(count: int, what: str) -> str:
+def _format_number(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _detectable(plan: Plan, captions: int) -> float | None:
-    """The difference in tau-b that a comparison of two metrics on a study of ratings would find."""
+def _estimate_detectable(plan: Plan, captions: int) -> float | None:
+    """Estimate the difference in tau-b between two metrics that a study of ratings would detect."""
     if plan.kind != "ratings" or captions < 10:
         return None
     simulated = min(captions, SIMULATED)
@@ -202,14 +206,14 @@ def _detectable(plan: Plan, captions: int) -> float | None:
     return power.detectable * math.sqrt(simulated / captions)
 
 
-def _images(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
-    """Images that cannot be shown, or only slowly."""
+def _check_images(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Yield findings about images that cannot be shown, are large, or are shared."""
     if plan.images is None:
         return
     folder = plan.file(plan.images)
     items = {task.image: task.item for task in tasks if task.image is not None}
     with ThreadPoolExecutor(get_runtime().workers or None) as pool:
-        reasons = list(pool.map(_unreadable, [folder / image for image in items]))
+        reasons = list(pool.map(_find_image_error, [folder / image for image in items]))
     broken: dict[str, list[str]] = {}
     for image, reason in zip(items, reasons, strict=True):
         if reason:
@@ -228,8 +232,8 @@ def _images(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
         yield Finding("error", "items to label without an image, expected one for each")
 
 
-def _sounds(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
-    """Sounds that cannot be played, or only slowly."""
+def _check_sounds(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Yield findings about sounds that cannot be played, or are large."""
     if plan.audio is None:
         return
     folder = plan.file(plan.audio)
@@ -247,7 +251,7 @@ def _sounds(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
         yield Finding("warning", f"{format_count(large, 'sound')} over {LARGE // 10**6} MB, slow on a phone")
 
 
-def _unreadable(path: Path) -> str:
+def _find_image_error(path: Path) -> str:
     try:
         open_image(path)
     except UnreadableImage as error:
@@ -255,8 +259,8 @@ def _unreadable(path: Path) -> str:
     return ""
 
 
-def _duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
-    """Pages on which a caption stands twice."""
+def _check_duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Yield a finding if pages have the same caption twice."""
     same = [task.item for task in tasks if len({normalize_words(one.text) for one in task.choices}) < len(task.choices)]
     if not same:
         return
@@ -266,19 +270,19 @@ def _duplicates(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
     yield Finding("error" if forced else "warning", f"{number}; {advice}")
 
 
-def _repeated_files(plan: Plan) -> Iterator[Finding]:
+def _check_repeated_files(plan: Plan) -> Iterator[Finding]:
     for line in repeated_files(plan.captions, plan.path.parent):
         yield Finding("warning", f"{line}; raters would see the same captions as those of two systems")
 
 
-def _texts(tasks: Sequence[Task]) -> Iterator[Finding]:
+def _check_captions(tasks: Sequence[Task]) -> Iterator[Finding]:
     empty = [task.item for task in tasks if any(not choice.text.strip() for choice in task.choices)]
     if empty:
         yield Finding("warning", f"{format_count(empty, 'page')} with an empty caption; raters see that it is empty")
 
 
-def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
-    """Captions that say who wrote them: then the study is not blind."""
+def _check_system_names(tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Yield a warning if captions tell who wrote them, because raters should be blind to it."""
     texts: dict[str, list[tuple[str, str]]] = {}
     for task in tasks:
         for choice in task.choices:
@@ -288,7 +292,7 @@ def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
         pattern = re.compile(rf"(?<!\w){re.escape(system)}(?!\w)", re.IGNORECASE) if len(system) > 2 else None
         others = (text for other, rest in texts.items() if other != system for _, text in rest)
         if pattern is not None and any(pattern.search(text) for text in others):
-            pattern = None  # a word like any other
+            pattern = None  # the name is an ordinary word, as other systems use it too
         named += [
             item for item, text in captions if (pattern is not None and pattern.search(text)) or _MACHINE.search(text)
         ]
@@ -298,13 +302,13 @@ def _named_systems(tasks: Sequence[Task]) -> Iterator[Finding]:
         )
 
 
-def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
-    """What a study with these numbers would lack."""
+def _check_design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
+    """Yield findings about the numbers of the plan: overlap, pace, gold tasks, codes."""
     work = [task for task in tasks if task.gold is None]
-    gold = gold_number(tasks)
+    gold = count_gold(tasks)
     if not work:
         return
-    effort = effort_of(plan, len(work), gold)
+    effort = estimate_effort(plan, len(work), gold)
     strata = Counter(str(task.fields.get(plan.stratum)) for task in work) if plan.stratum else Counter()
     if strata:
         groups = ", ".join(f"{name} {number:,}" for name, number in strata.most_common(12))
@@ -317,7 +321,7 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding("error", f"votes = {plan.votes} and overlap = {plan.overlap}: no label could be merged")
     if effort.minutes > TIRED:
         yield Finding("warning", f"{effort.minutes:.0f} minutes per rater; lower per_rater, because people tire")
-    words = float(np.median([_words(plan, task) for task in work]))
+    words = float(np.median([_count_words(plan, task) for task in work]))
     if words / WORDS_A_SECOND > plan.seconds:
         reading = f"{words / WORDS_A_SECOND:.0f} s to read"
         yield Finding(
@@ -326,7 +330,7 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
     room = count_gold_due(plan, count_work(plan, len(work)))
     if plan.checks.gold is not None and gold < room:
         distance = f"at = {list(plan.checks.at)}" if plan.checks.at else f"every = {plan.checks.every}"
-        yield Finding("warning", f"{_number(gold, 'gold task')}, and {distance} has room for {room} a rater")
+        yield Finding("warning", f"{_format_number(gold, 'gold task')}, and {distance} has room for {room} a rater")
     if plan.checks.at and plan.checks.gold is None:
         yield Finding("warning", "at has distances of gold tasks, and there is no gold")
     if plan.checks.at and plan.checks.at[-1] > count_work(plan, len(work)):
@@ -341,18 +345,18 @@ def _design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
         yield Finding("warning", f"{format_count(silent, 'practice task')} without an explanation")
     if plan.checks.gold is not None and gold < plan.checks.flag.failed:
         yield Finding(
-            "warning", f"{_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"
+            "warning", f"{_format_number(gold, 'gold task')}: nobody can fail flag.failed = {plan.checks.flag.failed}"
         )
     if plan.source.name == "prolific" and plan.source.full is None:
         yield Finding("warning", "[source] has no code full: those who come too late would go without pay")
-    yield from _entries(plan)
+    yield from _check_entries(plan)
     unpaired = plan.kind == "ratings" and plan.together > 1 and any(len(task.choices) == 1 for task in work)
     if unpaired:
         yield Finding("note", f"some pages have one caption alone, for together = {plan.together}")
 
 
-def _entries(plan: Plan) -> Iterator[Finding]:
-    """Whether strangers could enter in the name of people whom a platform sends."""
+def _check_entries(plan: Plan) -> Iterator[Finding]:
+    """Yield findings about the keys that verify entries from a platform."""
     if plan.source.keys is not None:
         try:
             read_keys(plan.file(plan.source.keys))
@@ -362,6 +366,6 @@ def _entries(plan: Plan) -> Iterator[Finding]:
         yield Finding("note", "[source] has no keys: anyone who knows the address may enter under any Prolific id")
 
 
-def _words(plan: Plan, task: Task) -> int:
+def _count_words(plan: Plan, task: Task) -> int:
     references = task.references if plan.show_references else ()
     return sum(len(text.split()) for text in (task.heading, *references, *(one.text for one in task.choices)))

@@ -1,4 +1,4 @@
-"""A new study: the text of a TOML file with comments, from a template and the names of the files."""
+"""New studies: a commented TOML file from a template and the names of the files."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from typing import Literal
 from captious.errors import InputError, format_suggestion
 from captious.io.join import refuse
 from captious.studio.collect._subjects import read_subjects
-from captious.studio.collect._wording import number_words
+from captious.studio.collect._wording import list_number_words
 from captious.studio.collect.plan import KindName, parse_plan, read_plan
 from captious.studio.collect.tasks import build_tasks
 
 FOLDER = Path(__file__).with_name("templates")
 KINDS: tuple[KindName, ...] = ("ratings", "ranking", "pairs", "yesno", "labels")
+# Keys with file names, in their order in a study.
 FILES = ("captions", "references", "images", "tasks", "ids")
-"""Keys that name files, in the order in which a study has them."""
 WIDTH = 120
+# Maximum number of captions on a page for templates that show all captions of an item together.
 MOST_TOGETHER = 8
-"""Most captions on a page, where a template puts all captions of an item on one."""
+# Text of a template for pages with several captions.
 TOGETHER = (
     "The captions of an image are shown together, so that differences between them count. Captions that are equally "
     "good get the same score."
 )
-"""What a template says where a page has several captions."""
 
 
-def templates() -> list[str]:
-    """The protocols that have a template, beside the five kinds.
+def list_templates() -> list[str]:
+    """Return the protocols that have a template, in addition to the five kinds.
 
-    >>> templates()
+    >>> list_templates()
     ['capeval1k', 'imagine-entities', 'imagine-likert', 'onlystyle-ranking', 'relic-age', 'thumb']
     """
     return sorted(path.stem for path in FOLDER.glob("*.toml") if path.stem not in KINDS)
@@ -54,7 +54,7 @@ def new_plan(
     missing: Literal["error", "skip"] = "error",
     title: str | None = None,
 ) -> str:
-    """The text of a study that is to be written at ``path``. Its texts say how many captions a page has.
+    """Return the TOML text of a study at ``path``. Its texts name the number of captions of a page.
 
     The text is valid. Files that are absent or wrong are no mistake here: then the texts name no number.
 
@@ -80,40 +80,40 @@ def new_plan(
     path = Path(path)
     if kind == "yesno" and captions:
         raise InputError("kind='yesno' asks about the things of ready tasks, not about captions; pass tasks=...")
-    text = (FOLDER / f"{_template(kind, template)}.toml").read_text(encoding="utf-8")
-    ids_value = _file(ids, path) if isinstance(ids, (str, Path)) else _listed("ids", ids or ())
+    text = (FOLDER / f"{_find_template(kind, template)}.toml").read_text(encoding="utf-8")
+    ids_value = _quote_file(ids, path) if isinstance(ids, (str, Path)) else _format_list("ids", ids or ())
     values = {
-        "captions": _listed("captions", [_file_of_system(name, path) for name in captions]),
-        "references": _file(references, path),
-        "images": _file(images, path),
-        "tasks": _file(tasks, path),
+        "captions": _format_list("captions", [_resolve_system_file(name, path) for name in captions]),
+        "references": _quote_file(references, path),
+        "images": _quote_file(images, path),
+        "tasks": _quote_file(tasks, path),
         "ids": ids_value,
     }
     for name in reversed(FILES):
-        text = _with(text, name, values[name])
+        text = _set_key(text, name, values[name])
     if missing == "skip":
-        text = _with(text, "missing", _quoted(missing))
+        text = _set_key(text, "missing", _quote(missing))
     if title is not None:
-        text = _with(text, "title", _quoted(title))
-    plan = parse_plan(_filled(text, ()), path)
+        text = _set_key(text, "title", _quote(title))
+    plan = parse_plan(_fill_template(text, ()), path)
     try:
         pages = build_tasks(plan, lambda mistake: None)
-    except InputError:  # of the files, which are not the matter here
+    except InputError:  # errors of the files are reported by `captious studio check`
         pages = []
     numbers = {*Counter(page.item for page in pages for _ in page.choices).values()}
     if plan.together > 1 and len(numbers) == 1 and max(numbers) <= MOST_TOGETHER:
-        return _filled(_with(text, "together", str(*numbers)), numbers)
-    return _filled(text, {len(page.choices) for page in pages})
+        return _fill_template(_set_key(text, "together", str(*numbers)), numbers)
+    return _fill_template(text, {len(page.choices) for page in pages})
 
 
-def _filled(text: str, sizes: Collection[int]) -> str:
-    """The text of a template with what it says of the captions of a page; ``sizes`` are their numbers.
+def _fill_template(text: str, sizes: Collection[int]) -> str:
+    """Fill the placeholders of a template; `sizes` are the numbers of captions of its pages.
 
-    >>> _filled("Score {each caption}. {last} is best.", {3}), _filled("Score {each caption} of {captions}.", {2, 3})
+    >>> _fill_template("Score {each caption}. {last} is best.", {3}), _fill_template("Score {each caption} of {captions}.", {2, 3})
     ('Score each of the three captions. 3 is best.', 'Score each of the captions of captions.')
     """
     (size,) = sizes if len(sizes) == 1 else (0,)
-    words = number_words("en")
+    words = list_number_words("en")
     number = words[size - 1] if 0 < size <= len(words) else str(size)
     phrases = {
         "captions": f"{number} captions" if size else "captions",
@@ -128,8 +128,8 @@ def _filled(text: str, sizes: Collection[int]) -> str:
     return text
 
 
-def rest_plan(path: str | Path, source: Path, items: Collection[str]) -> tuple[str, Path, list[str]]:
-    """The text of a study at ``path`` that asks what the file ``source`` says, about some of its items alone.
+def make_rest_plan(path: str | Path, source: Path, items: Collection[str]) -> tuple[str, Path, list[str]]:
+    """Return the TOML text of a study like ``source`` about some of its items, the file for their ids, and the ids.
 
     Gives also the file that must hold their ids, and the ids themselves.
     """
@@ -142,18 +142,18 @@ def rest_plan(path: str | Path, source: Path, items: Collection[str]) -> tuple[s
     if path.parent.resolve() != source.parent.resolve():
         raise InputError(f"{path}: expected a place beside {source}, since both name the same files")
     file = path.with_name(f"{path.stem}-ids.txt")
-    text = _with(_with(plan.text, "ids", _quoted(file.name)), "items", None)
+    text = _set_key(_set_key(plan.text, "ids", _quote(file.name)), "items", None)
     if parse_plan(text, path).ids != file.name:
         raise InputError(f"{source}: the key ids takes several lines, expected one; write ids = {file.name!r} there")
     return text, file, ids
 
 
-def _template(kind: KindName | None, template: str | None) -> str:
+def _find_template(kind: KindName | None, template: str | None) -> str:
     if template is None:
         if kind is None:
             raise InputError(f"no kind=... of task, expected one of {', '.join(KINDS)}; or a template=...")
         return kind
-    names = templates()
+    names = list_templates()
     if template not in names:
         raise InputError(
             f"template={template!r}, expected one of {', '.join(names)}{format_suggestion(template, names)}"
@@ -165,53 +165,53 @@ def _template(kind: KindName | None, template: str | None) -> str:
     return template
 
 
-def _with(text: str, key: str, value: str | None) -> str:
-    """The text with a key set to a value, or commented out where the value is None."""
+def _set_key(text: str, key: str, value: str | None) -> str:
+    """Set a key of a TOML text to a value; comment it out if the value is None."""
     line = re.compile(rf"^(?:# )?{key} = .*$", re.MULTILINE)
     match = line.search(text)
     if value is None:
-        return text if match is None or match[0].startswith("#") else _replaced(text, match, f"# {match[0]}")
+        return text if match is None or match[0].startswith("#") else _replace_match(text, match, f"# {match[0]}")
     if match is None:
         match = re.compile(r"^kind = .*$", re.MULTILINE).search(text)
         assert match is not None
-        return _replaced(text, match, f"{match[0]}\n{key} = {value}")
-    return _replaced(text, match, f"{key} = {value}")
+        return _replace_match(text, match, f"{match[0]}\n{key} = {value}")
+    return _replace_match(text, match, f"{key} = {value}")
 
 
-def _replaced(text: str, match: re.Match[str], line: str) -> str:
+def _replace_match(text: str, match: re.Match[str], line: str) -> str:
     return text[: match.start()] + line + text[match.end() :]
 
 
-def _file(name: str | Path | Sequence[str] | None, path: Path) -> str | None:
-    return None if name is None else _quoted(_relative(str(name), path))
+def _quote_file(name: str | Path | Sequence[str] | None, path: Path) -> str | None:
+    return None if name is None else _quote(_make_relative(str(name), path))
 
 
-def _file_of_system(name: str, path: Path) -> str:
+def _resolve_system_file(name: str, path: Path) -> str:
     system, equals, file = name.partition("=")
     if equals and system and not Path(name).exists():
-        return f"{system}={_relative(file, path)}"
-    return _relative(name, path)
+        return f"{system}={_make_relative(file, path)}"
+    return _make_relative(name, path)
 
 
-def _relative(name: str, path: Path) -> str:
-    """The name of a file as a study at ``path`` says it; absolute names and those of a home stay."""
+def _make_relative(name: str, path: Path) -> str:
+    """Return a file name relative to the folder of `path`; absolute names and those with ``~`` are unchanged."""
     if Path(name).is_absolute() or name.startswith("~") or not name:
         return name
     return Path(os.path.relpath(name, path.parent)).as_posix()
 
 
-def _listed(key: str, names: Sequence[str]) -> str | None:
+def _format_list(key: str, names: Sequence[str]) -> str | None:
     if not names:
         return None
-    quoted = [_quoted(str(name)) for name in names]
+    quoted = [_quote(str(name)) for name in names]
     line = f"[{', '.join(quoted)}]"
     if len(key) + 3 + len(line) <= WIDTH:
         return line
     return "[\n" + "".join(f"  {name},\n" for name in quoted) + "]"
 
 
-def _quoted(text: str) -> str:
-    """A string as TOML writes it."""
+def _quote(text: str) -> str:
+    """Format a text as a TOML string."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The plan of a study: what raters are asked, how often, and who they are; the contents of ``study.toml``."""
+"""Plan of a study: questions, overlap, checks and source of raters; the contents of ``study.toml``."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from captious.io.columns import (
 )
 from captious.options import SEED
 from captious.runs.filters import Formula, parse_formula
-from captious.studio.collect._wording import Wording, check_language, checked_words, read_words
+from captious.studio.collect._wording import Wording, check_language, check_words, read_words
 
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
 SourceName = Literal["links", "open", "prolific", "mturk"]
 Merge = Literal["majority", "unanimous", "relic"]
+# What a difference between two points of a scale means: only their order, or also their distance.
 Measurement = Literal["ordinal", "interval"]
-"""What a difference between two points of a scale means: their order only, or how far they are apart."""
+# Value of the key `overall` for the mean of all aspects.
 MEAN = "mean"
-"""The word for the mean of all aspects."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Aspect:
 
     @property
     def label(self) -> str:
-        """What the scale is called on the page: the words of the question before a colon, else the name.
+        """The name of the scale on the page: the words of the question before a colon, else the name.
 
         >>> Aspect("P", "Precision: how much is right?").label, Aspect("word_choice", "Are the words right?").label
         ('Precision', 'word choice')
@@ -107,7 +107,7 @@ class SurveyQuestion:
     """Answers that end the visit before the first task."""
 
     def screens_out(self, answer: str | float | None) -> bool:
-        """Whether an answer ends the visit.
+        """Return True if an answer ends the visit.
 
         >>> age = SurveyQuestion("age", "How old are you?", "number", screen_out=("below 18",))
         >>> age.screens_out(17), age.screens_out(18), age.screens_out(None)
@@ -121,7 +121,7 @@ class SurveyQuestion:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What flags a rater for the owner of the study."""
+    """Thresholds above or below which a rater is flagged for the owner."""
 
     failed: int = field(default=2, metadata=rule(low=1, high=100_000))
     """A rater who failed so many gold tasks is flagged."""
@@ -131,7 +131,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Checks:
-    """Tasks whose answer is known, tasks shown twice, and what is flagged. Nothing is ever rejected by itself."""
+    """Gold tasks, repeated tasks, and thresholds of flags. Nothing is ever rejected automatically."""
 
     gold: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of items with the expected answer or range: of the study, or with captions of their own."""
@@ -146,7 +146,7 @@ class Checks:
 
 @dataclass(frozen=True)
 class Source:
-    """Where raters come from, and the codes that end their visit."""
+    """Where raters come from, and the codes at the end of their visit."""
 
     name: SourceName = "links"
     done: str | None = None
@@ -163,7 +163,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study as its TOML file says it. File names are relative to the folder of the file."""
+    """A study as its TOML file describes it. File names are relative to the folder of the file."""
 
     path: Path = field(metadata=rule(hidden=True))
     title: str = field(metadata=rule("a line of text"))
@@ -265,31 +265,31 @@ class Plan:
 
     @property
     def summary(self) -> str:
-        """The first paragraph of the instructions, which stays in sight."""
+        """The first paragraph of the instructions, which is always visible."""
         return self.instructions.partition("\n\n")[0]
 
     @property
     def details(self) -> str:
-        """The rest of the instructions, which can be folded away."""
+        """The rest of the instructions, which can be folded."""
         return self.instructions.partition("\n\n")[2].strip()
 
     @cached_property
     def own_words(self) -> Mapping[str, str]:
-        """The owner's own words of the pages."""
+        """The owner's own texts of the pages."""
         return read_words(self.file(self.words)) if isinstance(self.words, str) else self.words
 
     @cached_property
     def wording(self) -> Wording:
-        """The words of the pages, in the language of the study."""
+        """The texts of the pages, in the language of the study."""
         return Wording.of(self.language, self.own_words)
 
     def file(self, name: str) -> Path:
-        """The path of a file that the plan names: relative to the folder of the plan."""
+        """Return the path of a file of the plan, which is relative to the folder of the plan."""
         return self.path.parent / expand_home(name)
 
     @cached_property
     def formula(self) -> Formula | None:
-        """How the overall rating follows from the aspects; None where people give it, or where there is none."""
+        """The formula of the overall rating; None if people give it, or if there is none."""
         names = [aspect.name for aspect in self.aspects]
         if self.overall == MEAN:
             total = " + ".join(f"`{name}`" for name in names)
@@ -298,21 +298,21 @@ class Plan:
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan of a TOML file. A mistake is one line that names the file, the key, what was found and expected."""
+    """Read the plan of a TOML file. An error is one line with the file, the key, the value and what was expected."""
     path = Path(path)
     return parse_plan(read_text(path, "study", ", expected a file that captious studio new wrote"), path)
 
 
 def parse_plan(text: str, path: Path) -> Plan:
-    """The plan of a text in TOML; ``path`` is where its files are stored, and what messages call it."""
+    """Parse the TOML text of a plan; ``path`` is used for its files and in messages."""
     where = str(path)
     table = parse_toml(text, where, "study")
     given: dict[str, Any] = {"path": path, "text": text, "digest": digest(text.encode())}
-    given |= {name: _seconds(name, table[name], where) for name in ("lease", "limit") if name in table}
+    given |= {name: _parse_duration(name, table[name], where) for name in ("lease", "limit") if name in table}
     if "quotas" in table:
-        given["quotas"] = _quotas(table["quotas"], where)
+        given["quotas"] = _parse_quotas(table["quotas"], where)
     if "words" in table:
-        given["words"] = _words(table["words"], where)
+        given["words"] = _parse_words(table["words"], where)
     plan = parse_record(Plan, table, where, **given)
     plan = replace(
         plan,
@@ -324,6 +324,7 @@ def parse_plan(text: str, path: Path) -> Plan:
     return plan
 
 
+# Keys that only some kinds of task have.
 KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
     "aspects": ("ratings",),
     "measurement": ("ratings", "ranking"),
@@ -341,7 +342,7 @@ KINDS_OF_KEY: dict[str, tuple[KindName, ...]] = {
     "merge": ("labels",),
     "votes": ("labels",),
 }
-"""Keys that only some kinds of task have."""
+# Columns of exports, which may not be names of aspects or labels.
 EXPORTED = frozenset(
     (
         *("preferred", "category", "both_bad", "rank", "seconds", "over_limit", "late", "comment", MEAN),
@@ -349,18 +350,17 @@ EXPORTED = frozenset(
         *(*RATER_COLUMNS, *RATING_COLUMNS, *REFERENCE_COLUMNS, *SYSTEM_COLUMNS, *PAIR_SYSTEM_COLUMNS),
     )
 )
-"""Columns that have a meaning in exports, which no aspect and no label may be called."""
+# Keyboard keys of the page itself: back, help.
 RESERVED_KEYS = "u?"
-"""Keys of the page itself: back, help."""
 
 
 _LEASE = re.compile(r"(\d+(?:\.\d+)?) *(s|sec|seconds?|min|minutes?|h|hours?)")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
+# Shortest and longest lease, in seconds.
 LEASES = (10.0, 7 * 86_400.0)
-"""Shortest and longest lease, in seconds."""
 
 
-def _seconds(name: str, value: Any, where: str) -> float:
+def _parse_duration(name: str, value: Any, where: str) -> float:
     match = _LEASE.fullmatch(value.strip()) if isinstance(value, str) else None
     seconds = float(match[1]) * _UNITS[match[2][0]] if match else math.nan
     if not LEASES[0] <= seconds <= LEASES[1]:
@@ -370,7 +370,7 @@ def _seconds(name: str, value: Any, where: str) -> float:
     return seconds
 
 
-def _quotas(value: Any, where: str) -> Mapping[str, int]:
+def _parse_quotas(value: Any, where: str) -> Mapping[str, int]:
     if not isinstance(value, dict) or not all(
         isinstance(number, int) and not isinstance(number, bool) and number > 0 for number in value.values()
     ):
@@ -378,16 +378,16 @@ def _quotas(value: Any, where: str) -> Mapping[str, int]:
     return value
 
 
-def _words(value: Any, where: str) -> str | Mapping[str, str]:
+def _parse_words(value: Any, where: str) -> str | Mapping[str, str]:
     if isinstance(value, dict):
-        return checked_words(value, f"{where}: [words]")
+        return check_words(value, f"{where}: [words]")
     if not isinstance(value, str) or not value or "\0" in value:
         raise InputError(f"{where}: words = {format_value(value)}, expected {describe_expected(Plan, 'words')}")
     return value
 
 
 def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
-    """Refuse keys that contradict each other."""
+    """Raise `InputError` for keys that contradict each other."""
     for name, kinds in KINDS_OF_KEY.items():
         if table.get(name) and plan.kind not in kinds:
             raise InputError(f"{where}: {name} is for kind {' or '.join(kinds)}, and kind is {plan.kind}")
@@ -473,7 +473,7 @@ def _check_aspects(plan: Plan, where: str) -> None:
                 f"{place}: ends = {format_value(aspect.ends)}, expected {describe_expected(Aspect, 'ends')}"
             )
     try:
-        plan.formula  # noqa: B018  # reads the formula
+        plan.formula  # noqa: B018  # parses the formula
     except InputError as error:
         raise InputError(f"{where}: overall = {plan.overall!r:.60}: {error}") from None
     rng = random.Random(0)
@@ -482,8 +482,8 @@ def _check_aspects(plan: Plan, where: str) -> None:
         raise InputError(f"{where}: overall = {plan.overall!r} has no value for any ratings, expected one for most")
 
 
+# Maximum number of points of a scale.
 MOST_POINTS = 101
-"""Most points of a scale."""
 
 
 def _check_name(name: str, where: str) -> None:
@@ -513,8 +513,8 @@ def _check_options(plan: Plan, where: str) -> None:
         raise InputError(f"{where}: merge = 'relic', which needs a label none; expected one in [[options]]")
 
 
+# Value of a form field for "cannot judge".
 CANNOT = "cannot"
-"""Value of a form field for "cannot judge"."""
 _CODE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 

@@ -1,4 +1,4 @@
-"""A task: what one page asks a rater, as the database keeps it."""
+"""Tasks: one page for one rater, as the database stores it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.formats import read_rows
 from captious.io.join import Complain, format_first, refuse
 from captious.io.rows import Row
-from captious.studio.collect._subjects import MOST_CAPTIONS, OWN, Subject, read_ready, read_subjects, find_row_id
+from captious.studio.collect._subjects import MOST_CAPTIONS, OWN, Subject, find_row_id, read_ready, read_subjects
 from captious.studio.collect.plan import Plan
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One caption of a task. The system that wrote it never reaches a rater's page, and the id does not tell it."""
+    """One caption of a task. The system that wrote it is never on a rater's page, and the id does not reveal it."""
 
     id: str
     """a, b, c, … within the task, drawn by the seed: a letter says nothing about the system."""
@@ -29,7 +29,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One page for one rater: an image, captions, things or a text, and what is known of the right answer."""
+    """One page for one rater: an image, captions, things or a text, and the expected answer of a gold task."""
 
     id: str
     """t1, t2, …: it stands in addresses, so it has no name of an item, a file or a system in it."""
@@ -58,7 +58,7 @@ class Task:
         return is_practice(self.id)
 
     def to_dict(self) -> dict[str, Any]:
-        """The task as JSON keeps it.
+        """Convert the task to JSON values.
 
         >>> from captious._core.records import from_json
         >>> task = Task("t1", "im3", "im3.jpg", (Choice("a", "a dog", "sat"),), heading="happy")
@@ -81,17 +81,17 @@ class Task:
 
 
 def is_practice(id: str) -> bool:
-    """Whether a task of this id is one of practice: p1, p2, …; all others are t1, t2, …"""
+    """Return True if the id is that of a practice task: p1, p2, …; all others are t1, t2, …"""
     return id.startswith("p") and id[1:].isdecimal()
 
 
-def gold_number(tasks: Iterable[Task]) -> int:
-    """The number of gold tasks that are mixed into the work."""
+def count_gold(tasks: Iterable[Task]) -> int:
+    """Count the gold tasks that are mixed into the work, without practice."""
     return sum(task.gold is not None and not task.is_practice for task in tasks)
 
 
 def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
-    """All tasks of a plan, with the expected answers of the gold ones.
+    """Build all tasks of a plan, with the expected answers of the gold ones.
 
     ``complain`` is called with each mistake in the files; the default stops at the first.
     """
@@ -99,19 +99,19 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
 
     kind = kind_of(plan)
     subjects = read_subjects(plan, complain)
-    tasks = kind.tasks(plan, subjects)
+    tasks = kind.make_tasks(plan, subjects)
     _refuse_empty(plan, kind, subjects, tasks, complain)
     if plan.checks.gold is not None:
-        tasks = _with_gold(plan, kind, tasks, complain)
+        tasks = _add_gold(plan, kind, tasks, complain)
         if tasks and all(task.gold is not None for task in tasks):
             complain(f"{plan.file(plan.checks.gold)}: all tasks are gold, expected others beside them")
     if plan.practice is not None:
-        tasks += _practice(plan, kind, {task.item for task in tasks}, complain)
+        tasks += _build_practice_tasks(plan, kind, {task.item for task in tasks}, complain)
     return tasks
 
 
-def _practice(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -> list[Task]:
-    """The tasks of practice, in the order of their file: rows like those of gold tasks, with an explanation."""
+def _build_practice_tasks(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -> list[Task]:
+    """Build the practice tasks, in the order of their file: rows like gold tasks, with an explanation."""
     rows: dict[str, Row] = {}
     for row in read_rows(str(plan.file(plan.practice or ""))):
         try:
@@ -127,14 +127,14 @@ def _practice(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -
         else:
             rows[item] = row
     tasks: list[Task] = []
-    for task in kind.tasks(replace(plan, together=MOST_CAPTIONS), read_ready(plan, rows.values(), complain)):
+    for task in kind.make_tasks(replace(plan, together=MOST_CAPTIONS), read_ready(plan, rows.values(), complain)):
         row, id = rows[task.item], f"p{len(tasks) + 1}"
         explanation = row.fields.get("explanation", "")
         fields = {name: value for name, value in task.fields.items() if name != "explanation"}
         try:
             if not isinstance(explanation, str):
                 raise InputError(f"explanation is {str(explanation)[:40]}, expected a text")
-            (gold,) = _golds(plan, kind, [task], row.fields.get("expected"))
+            (gold,) = _parse_golds(plan, kind, [task], row.fields.get("expected"))
         except InputError as error:
             complain(f"{row.where}: {error}")
             continue
@@ -145,7 +145,7 @@ def _practice(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -
 
 
 def _refuse_empty(plan: Plan, kind: TaskKind, subjects: list[Subject], tasks: list[Task], complain: Complain) -> None:
-    """Complain of a study without tasks, and of subjects that have nothing to show or nothing to ask."""
+    """Report a study without tasks, and subjects without content or without a question."""
     if not subjects:
         complain(f"{plan.path}: nothing to ask about is left, expected at least one item")
     asked = {task.item for task in tasks}
@@ -161,12 +161,12 @@ def _refuse_empty(plan: Plan, kind: TaskKind, subjects: list[Subject], tasks: li
             complain(f"{plan.path}: {len(ids):,} of the items ({format_first(ids)}) without {lack}")
 
 
-def _with_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain) -> list[Task]:
-    """The tasks with the expected answers of the file of gold tasks, and the tasks that it adds."""
+def _add_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain) -> list[Task]:
+    """Add the expected answers of the file of gold tasks, and the tasks that are only in that file."""
     items = {task.item for task in tasks}
-    rows = _gold_rows(plan, items, complain)
+    rows = _read_gold_rows(plan, items, complain)
     own = read_ready(plan, [row for item, row in rows.items() if _is_own(row, item, items)], complain)
-    added = kind.tasks(replace(plan, together=MOST_CAPTIONS), own)
+    added = kind.make_tasks(replace(plan, together=MOST_CAPTIONS), own)
     indices: dict[str, list[int]] = {}
     for index, task in enumerate((*tasks, *added)):
         row = rows.get(task.item)
@@ -175,7 +175,7 @@ def _with_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain
     tasks = [*tasks, *(replace(task, id=f"t{number}") for number, task in enumerate(added, len(tasks) + 1))]
     for item, places in indices.items():
         try:
-            golds = _golds(plan, kind, [tasks[index] for index in places], rows[item].fields.get("expected"))
+            golds = _parse_golds(plan, kind, [tasks[index] for index in places], rows[item].fields.get("expected"))
         except InputError as error:
             complain(f"{rows[item].where}: {error}")
             continue
@@ -184,8 +184,8 @@ def _with_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain
     return tasks
 
 
-def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row]:
-    """The rows of the file of gold tasks by item: an item of the study, or one that the row brings."""
+def _read_gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row]:
+    """Read the rows of the file of gold tasks by item: an item of the study, or a new one."""
     rows: dict[str, Row] = {}
     for row in read_rows(str(plan.file(plan.checks.gold or ""))):
         try:
@@ -203,7 +203,7 @@ def _gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row
 
 
 def _is_own(row: Row, item: str, items: set[str]) -> bool:
-    """Whether a gold row is a task of its own, and not about an item of the study."""
+    """Return True if a gold row is a separate task, not about an item of the study."""
     return item not in items or _has_content(row)
 
 
@@ -211,8 +211,8 @@ def _has_content(row: Row) -> bool:
     return any(row.fields.get(name) for name in OWN)
 
 
-def _golds(plan: Plan, kind: TaskKind, tasks: list[Task], expected: Any) -> list[dict[str, Any] | None]:
-    """What is expected of each page of an item; every name in it must be one of the item's."""
+def _parse_golds(plan: Plan, kind: TaskKind, tasks: list[Task], expected: Any) -> list[dict[str, Any] | None]:
+    """Parse the expected answer for each page of an item; raise `InputError` for an unknown name in it."""
     systems = [choice.system for task in tasks for choice in task.choices if choice.system]
     known = [*dict.fromkeys(systems), *(aspect.name for aspect in plan.aspects), *(tasks[0].things if tasks else ())]
     if expected is None:
@@ -222,7 +222,7 @@ def _golds(plan: Plan, kind: TaskKind, tasks: list[Task], expected: Any) -> list
             raise InputError(
                 f"expected has {str(name)[:40]!r}, known: {', '.join(known)}{format_suggestion(str(name), known)}"
             )
-    golds = [kind.gold(plan, task, expected) for task in tasks]
+    golds = [kind.parse_gold(plan, task, expected) for task in tasks]
     if not any(golds):
         names = f", known: {', '.join(dict.fromkeys(systems))}" if systems else ""
         raise InputError(f"expected is {str(expected)[:60]}, which no page of the item answers{names}")

@@ -1,4 +1,4 @@
-"""Is a study's database whole: nothing missing, nothing changed, and every slot as the log says. And copies of it."""
+"""Verification and backup of a study's database: nothing missing, nothing changed, and slots that agree with the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from captious.render import Column, Document, Phrase, Result, Span, Table, Text
 from captious.studio.collect import _tables as tables
 from captious.studio.collect._database import DatabaseAway
 from captious.studio.collect._events import compute_slots
-from captious.studio.collect._tables import get_rater_name, tasks_digest, to_event, to_slot
+from captious.studio.collect._tables import compute_tasks_digest, get_rater_name, to_event, to_slot
 from captious.studio.collect.log import StudyLog
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 else:
     sa = require("sqlalchemy", "studio")
 
+# Maximum number of listed problems of a check; the rest are counted.
 LISTED = 5
-"""So many problems of one kind are listed, the rest counted."""
 
 
 @dataclass(frozen=True)
 class Examination:
-    """One thing that was examined, and what is wrong with it."""
+    """One check of the database, and the problems that it found."""
 
     name: str
     problems: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Examination:
 
 @dataclass(frozen=True, repr=False)
 class Verification(Result):
-    """What is wrong with the database of a study."""
+    """Problems of the database of a study."""
 
     name: str
     counts: dict[str, int]
@@ -52,11 +52,11 @@ class Verification(Result):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that is wrong, one line each."""
+        """All problems, one line each."""
         return tuple(problem for one in self.examined for problem in one.problems)
 
     def document(self) -> Document:
-        """What was examined, and what is wrong."""
+        """Return the document of the checks and their problems."""
         rows = [(one.name, len(one.problems)) for one in self.examined]
         counts = ", ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for name, count in self.counts.items())
         lines = [Phrase.of(Span(problem, "bad")) for problem in self.problems]
@@ -80,15 +80,15 @@ Examine = Callable[[StudyLog, "sa.Connection"], Iterable[str]]
 
 
 def verify(log: StudyLog) -> Verification:
-    """Compare a study's database with itself. Raters may go on meanwhile: one moment of it is examined."""
+    """Verify a study's database. It reads one snapshot, so raters may continue meanwhile."""
     with log.database.reading(snapshot=True) as connection:
-        log.read_owner(connection)
-        examined = tuple(Examination(name, _problems(examine, log, connection)) for name, examine in EXAMINATIONS)
-        counts = _counts(connection)
+        log.read_owner_events(connection)
+        examined = tuple(Examination(name, _list_problems(examine, log, connection)) for name, examine in EXAMINATIONS)
+        counts = _count_rows(connection)
     return Verification(log.name, counts, examined)
 
 
-def _problems(examine: Examine, log: StudyLog, connection: sa.Connection) -> tuple[str, ...]:
+def _list_problems(examine: Examine, log: StudyLog, connection: sa.Connection) -> tuple[str, ...]:
     try:
         problems = list(examine(log, connection))
     except (sa.exc.SQLAlchemyError, DatabaseAway, ValueError, KeyError) as error:
@@ -98,8 +98,8 @@ def _problems(examine: Examine, log: StudyLog, connection: sa.Connection) -> tup
     return tuple(problems)
 
 
-def _counts(connection: sa.Connection) -> dict[str, int]:
-    """The number of rows of each table that can be read."""
+def _count_rows(connection: sa.Connection) -> dict[str, int]:
+    """Count the rows of each table that can be read."""
     counts = {}
     for table in (tables.task, tables.rater, tables.event, tables.slot):
         rows = sa.select(sa.func.count()).select_from(table)
@@ -109,14 +109,14 @@ def _counts(connection: sa.Connection) -> dict[str, int]:
     return counts
 
 
-def _file(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
-    """SQLite reads every page of its file. PostgreSQL has checksums of its own."""
+def _check_file(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    """Run SQLite's integrity check. PostgreSQL has checksums of its own."""
     if log.database.sqlite:
         lines = connection.exec_driver_sql("PRAGMA integrity_check").scalars()
         yield from (f"{log.name}: {line}" for line in lines if line != "ok")
 
 
-def _triggers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+def _check_triggers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
     if log.database.sqlite:
         query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
     else:
@@ -127,7 +127,7 @@ def _triggers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
 
 
 class _PlanVersion(NamedTuple):
-    """A plan as the database has it, and from which event on it was in force."""
+    """A version of the plan, and the event from which on it was in force."""
 
     since: str
     seq: int
@@ -138,8 +138,8 @@ class _PlanVersion(NamedTuple):
     tasks_digest: str
 
 
-def _versions(connection: sa.Connection) -> list[_PlanVersion]:
-    """The plan of the beginning and those of all amendments."""
+def _read_versions(connection: sa.Connection) -> list[_PlanVersion]:
+    """Read the original plan and those of all amendments."""
     row = connection.execute(sa.select(tables.study)).one()
     versions = [_PlanVersion("when the study began", 0, row.toml, row.digest, None, row.tasks_digest)]
     for stored in connection.execute(tables.EVENTS_OF_OWNER, {"of_owner": 0}):
@@ -151,9 +151,9 @@ def _versions(connection: sa.Connection) -> list[_PlanVersion]:
     return versions
 
 
-def _plan(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
-    """Texts have the digests that they had, and every event belongs to the plan that was in force."""
-    versions = _versions(connection)
+def _check_plan(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    """Check that texts match their digests, and that every event has the digest of the plan in force at its time."""
+    versions = _read_versions(connection)
     for one in versions:
         if one.toml and digest(one.toml.encode()) != one.digest:
             yield f"the plan's text has digest {digest(one.toml.encode())}, and had {one.digest} {one.since}"
@@ -166,22 +166,22 @@ def _plan(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
                 yield f"{count:,} events belong to a plan of digest {name}, not to {one.digest}"
 
 
-def _tasks(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+def _check_tasks(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
     payloads = connection.execute(tables.PAYLOADS).scalars().all()
-    versions = _versions(connection)
-    # An amendment counts the tasks that it adds, so those of the beginning are the rest.
+    versions = _read_versions(connection)
+    # The study row has no number of tasks; the first amendment tells how many there were before.
     counts = [one.tasks for one in versions[1:]]
     changes = [one for amendment in log.now.history.amendments[:1] for one in amendment.changes]
     first = next((one["from"] for one in changes if one["key"] == "tasks"), counts[0] if counts else len(payloads))
     for one, count in zip(versions, [first, *counts], strict=True):
-        if tasks_digest(payloads[:count]) != one.tasks_digest:
+        if compute_tasks_digest(payloads[:count]) != one.tasks_digest:
             yield f"the {len(payloads[:count]):,} tasks are not those that the study had {one.since}"
     if counts and len(payloads) != counts[-1]:
         yield f"there are {len(payloads):,} tasks, and the last amendment says {counts[-1]:,}"
 
 
-def _numbers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
-    """Events of a rater are numbered 1, 2, …, and the rater's row has the last number."""
+def _check_numbers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    """Check that the events of a rater are numbered 1, 2, …, and that the rater's row has the last number."""
     last = dict(connection.execute(sa.select(tables.rater.c.number, tables.rater.c.events)).all())
     numbers = connection.execute(sa.select(tables.event.c.rater, tables.event.c.n)).all()
     by_rater: dict[int, set[int]] = {number: set() for number in last}
@@ -194,14 +194,14 @@ def _numbers(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
             continue
         missing = sorted(set(range(1, last[rater] + 1)) - stored)
         if missing:
-            yield f"{name}: event {_few(missing)} of {last[rater]:,} is missing"
+            yield f"{name}: event {_format_few(missing)} of {last[rater]:,} is missing"
         extra = sorted(n for n in stored if n > last[rater])
         if extra:
-            yield f"{name}: event {_few(extra)} is there, and the rater's row counts {last[rater]:,} events"
+            yield f"{name}: event {_format_few(extra)} is there, and the rater's row counts {last[rater]:,} events"
 
 
-def _references(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
-    """Events and slots speak of tasks that exist, and answers of pages that were opened."""
+def _check_references(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+    """Check that events and slots refer to existing tasks, and answers to opened pages."""
     tasks = set(connection.execute(sa.select(tables.task.c.id)).scalars())
     opened = set()
     for row in connection.execute(sa.select(tables.event).order_by(tables.event.c.seq)):
@@ -214,7 +214,7 @@ def _references(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
             yield f"event {event.seq} of {event.rater}: answers task {event.task!r}, which was not opened before"
 
 
-def _slots(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
+def _check_slots(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
     work = connection.execute(sa.select(tables.task.c.id).where(tables.task.c.gold == 0)).scalars()
     events = map(to_event, connection.execute(sa.select(tables.event).order_by(tables.event.c.seq)))
     expected = compute_slots(log.plan(), list(work), events)
@@ -225,26 +225,26 @@ def _slots(log: StudyLog, connection: sa.Connection) -> Iterable[str]:
             yield f"place {key[1]} of task {key[0]!r}: is {is_now}, and the log says {should_be}"
 
 
-def _few(numbers: Sequence[int]) -> str:
+def _format_few(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:LISTED]))
     return shown if len(numbers) <= LISTED else f"{shown}, …"
 
 
 EXAMINATIONS: tuple[tuple[str, Examine], ...] = (
-    ("file", _file),
-    ("triggers", _triggers),
-    ("plan", _plan),
-    ("tasks", _tasks),
-    ("numbers of events", _numbers),
-    ("tasks of events", _references),
-    ("slots as the log says", _slots),
+    ("file", _check_file),
+    ("triggers", _check_triggers),
+    ("plan", _check_plan),
+    ("tasks", _check_tasks),
+    ("numbers of events", _check_numbers),
+    ("tasks of events", _check_references),
+    ("slots as the log says", _check_slots),
 )
 
 
 def back_up(log: StudyLog, path: str | Path, overwrite: bool = False) -> int:
-    """Copy a study's database into a file, while raters go on: a database of SQLite, or a script of ``pg_dump``.
+    """Make a copy of a study's database while raters continue: an SQLite file, or a script of ``pg_dump``.
 
-    Gives the size of the copy in bytes.
+    Returns the size of the copy in bytes.
     """
     refuse_existing(path, overwrite)
     with write_atomically(path, PRIVATE) as draft:
@@ -259,7 +259,7 @@ def _copy_sqlite(log: StudyLog, draft: Path) -> None:
     target = sqlite3.connect(draft)
     with log.database.raw() as source:
         source.backup(target)
-    target.execute("PRAGMA journal_mode=DELETE")  # one file, without a journal beside it
+    target.execute("PRAGMA journal_mode=DELETE")  # one file, without a WAL journal
     target.close()
 
 
@@ -268,7 +268,7 @@ def _dump_postgresql(log: StudyLog, draft: Path) -> None:
     if program is None:
         raise InputError("pg_dump is not installed, which copies a PostgreSQL database; it comes with PostgreSQL")
     url = log.database.url
-    # The password goes through the environment: arguments are seen by everyone on the machine.
+    # The password is passed in the environment, because all users of the machine can see arguments.
     environment = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
     address = url.set(drivername="postgresql", password=None).render_as_string()
     command = [program, "--no-owner", "--file", str(draft), "--dbname", address]

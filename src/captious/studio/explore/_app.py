@@ -1,6 +1,6 @@
-"""The explorer's server: items, charts and single items as JSON, images by number, saved views, ids and studies.
+"""The web app of the explorer: JSON endpoints for items and charts, images and sounds, saved views, and new studies.
 
-Everything but reading needs the form token, and the whole app stands behind the rules of ``captious.studio.access``.
+Requests that change something need the form token; the access rules of ``captious.studio.access`` guard the whole app.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
 from captious.render.html import bundle
 from captious.render.html import page as document_page
-from captious.studio.access import App, Guard, Rules, TokenGate, make_form_token, is_same_token
+from captious.studio.access import App, Guard, Rules, TokenGate, is_same_token, make_form_token
 from captious.studio.explore import _charts as charts
 from captious.studio.explore._page import REPORT, SERVED, join_styles, render_explorer_page
 from captious.studio.explore._pictures import Media
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+# Most items of one answer.
 PAGE = 200
-"""Most items of one answer."""
 COOKIE = "captious_explore"
 
 
 def build_app(
     table: ItemTable, token: str, rules: Rules | None = None, report: Callable[[], Document] | None = None
 ) -> App:
-    """The ASGI app for a table, with a page of its own for a report; only the holder of the token gets in."""
+    """Build the ASGI app for a table, with a page for a report if there is one; every request needs the token."""
     require("starlette", "studio")
     rules = rules or Rules()
     server = _Server(table, token, report)
@@ -50,7 +50,7 @@ def build_app(
 
 
 class _Server:
-    """The routes and what they share."""
+    """The endpoints and their shared state."""
 
     def __init__(self, table: ItemTable, token: str, report: Callable[[], Document] | None = None) -> None:
         self.table, self.token, self.report = table, make_form_token(token), report
@@ -70,7 +70,9 @@ class _Server:
         )
 
     def make_starlette(self) -> App:
-        """The app with its routes. Functions that are no coroutines run in threads: a slow answer holds up no other."""
+        """Build the Starlette app. The endpoints are plain functions, which Starlette runs in threads, so that a slow
+        query blocks no other.
+        """
         from starlette.applications import Starlette
         from starlette.routing import Route
 
@@ -106,7 +108,7 @@ class _Server:
         return Starlette(routes=routes)
 
     def describe_table(self) -> dict[str, Any]:
-        """What the page must know before it asks for anything."""
+        """Return the facts about the table that the page needs before its first request."""
         table = self.table
         systems = range(len(table.systems))
         return {
@@ -131,18 +133,18 @@ class _Server:
         }
 
     def _count_unscored(self, system: int | None) -> int:
-        """How many items a metric of a system, or of any, has not scored."""
+        """Count the items without a value of some metric, for one system or for any."""
         return self.explorer.count(View(0, system=system, unscored=True))
 
     def send_page(self, request: Request) -> Response:
-        """The page itself."""
+        """Send the HTML page."""
         return _make_text_response(
             render_explorer_page(self.table, {"about": self.describe_table()}, report=self.report is not None),
             "text/html",
         )
 
     def send_report(self, request: Request) -> Response:
-        """The report, written anew: the run may have grown. The page has its style and images in itself, no script."""
+        """Render the report again, since the run may have grown, and send it. It needs no script and no other file."""
         assert self.report is not None
         policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
         return _make_text_response(document_page(self.report()), "text/html", {"content-security-policy": policy})
@@ -151,7 +153,7 @@ class _Server:
         return parse_view(self.table, parameters)
 
     def _select_captions(self, request: Request) -> Passing:
-        """The captions that a chart is about: all, unless the address filters."""
+        """Select the captions for a chart: those that pass the filters of the request, or all."""
         return self.explorer.select_captions(self._parse_view(request.query_params))
 
     def _find_item(self, request: Request) -> int:
@@ -165,7 +167,7 @@ class _Server:
         return parse_view(self.table, {"sort": request.query_params.get(name, "")}).score
 
     def list_items(self, request: Request) -> dict[str, Any]:
-        """One page of the items that a view lists."""
+        """Return one page of the items of a view."""
         view = self._parse_view(request.query_params)
         number = _parse_whole_number(request, "number", 50, PAGE, least=1)
         total = self.explorer.get_total(view)
@@ -175,19 +177,19 @@ class _Server:
         return {"total": total, "first": first, "records": records}
 
     def find_place(self, request: Request) -> dict[str, int]:
-        """Where a view lists an item; −1 where it does not."""
+        """Return the position of an item in a view; −1 if it is not in it."""
         return {"place": self.explorer.find_place(self._parse_view(request.query_params), self._find_item(request))}
 
     def get_item(self, request: Request) -> dict[str, Any]:
-        """One item in full."""
+        """Return all that is known of one item."""
         return self.records.build_full_record(self._find_item(request))
 
     def get_captions(self, request: Request) -> dict[str, Any]:
-        """The captions of an item by all systems."""
+        """Return the captions of an item by all systems."""
         return {"captions": self.records.get_captions(self._find_item(request))}
 
     def get_distribution(self, request: Request) -> Any:
-        """How many items have which values."""
+        """Return the histogram of a score."""
         low, high = (_parse_finite_number(request, name) for name in ("low", "high"))
         if not low < high:
             raise InputError(f"low={low:g}, high={high:g}: expected low < high")
@@ -195,19 +197,19 @@ class _Server:
         return charts.count_bins(self.table, self._find_score(request), low, high, bins, self._select_captions(request))
 
     def get_points(self, request: Request) -> Any:
-        """Two scores against each other."""
+        """Return the scatter plot of two scores."""
         x, y = (self._find_score(request, axis) for axis in "xy")
         return charts.build_scatter(self.explorer, x, y, self._select_captions(request))
 
     def explain(self, request: Request) -> Any:
-        """Why a caption has its score."""
+        """Explain the score of a caption."""
         view = parse_view(self.table, {"system": request.query_params.get("system", "")})
         if view.system is None:
             raise InputError(f"system: expected {', '.join(self.table.systems)}")
         return self.records.explain(view.system, self._find_score(request), self._find_item(request))
 
     def send_ids(self, request: Request) -> Response:
-        """The ids that a view lists, one per line, to download."""
+        """Send the ids of the items of a view as a text file, one per line."""
         from starlette.responses import StreamingResponse
 
         try:
@@ -220,11 +222,11 @@ class _Server:
         return StreamingResponse(content, media_type="text/plain; charset=utf-8", headers=headers)
 
     def save_view(self, body: Mapping[str, Any]) -> dict[str, str]:
-        """Keep an address under a name, or forget the name."""
+        """Save an address under a name, or delete the name."""
         return self.views.save(str(body.get("name", "")), str(body.get("address", "")))
 
     def write_study(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Write what a rating study of these items needs; gives the folder and the command that makes the study."""
+        """Write the files of a rating study of these items; return the folder and the commands for the study."""
         ids = body.get("ids")
         if isinstance(ids, list) and ids:
             items = [item for key in map(str, ids) if (item := self.table.find_item(key)) is not None]
@@ -239,13 +241,13 @@ class _Server:
         return write_selection(self.table, items, str(body.get("name", "")), get_sibling_path(self.table.runs[0].root))
 
     def _find_media_name(self, request: Request, column: str) -> tuple[str, str | None]:
-        """The id of an item, and what its row calls the image or the sound."""
+        """Return the id of an item and the name of its image or sound in the run."""
         item = request.path_params["number"]
         rows = [row for (row,) in self.table.read_rows([item])] if 0 <= item < len(self.table) else []
         return find_first(rows, "id") or "", find_first(rows, column)
 
     def send_thumbnail(self, request: Request) -> Response:
-        """The small image of an item; it may be kept by the browser, for its number does not change."""
+        """Send the thumbnail of an item. Browsers may cache it, because the number of an item never changes."""
         from starlette.responses import Response
 
         small = self.table.pictures.make_thumbnail(*self._find_media_name(request, "image"))
@@ -254,11 +256,11 @@ class _Server:
         return Response(small[0], media_type=small[1], headers={"cache-control": "private, max-age=3600"})
 
     def send_image(self, request: Request) -> Response:
-        """The image of an item as its file is."""
+        """Send the image file of an item."""
         return self._send_file(self.table.pictures, *self._find_media_name(request, "image"))
 
     def send_sound(self, request: Request) -> Response:
-        """The sound of an item, whole or the part that a player asks for."""
+        """Send the sound file of an item, or the range of bytes that a player requests."""
         return self._send_file(self.table.sounds, *self._find_media_name(request, AUDIO_COLUMN))
 
     def _send_file(self, media: Media, id: str, name: str | None) -> Response:
@@ -271,7 +273,7 @@ class _Server:
         return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=3600"})
 
     def _make_post_route(self, change: Callable[[Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
-        """A route that changes something, for requests of our own page."""
+        """Make an endpoint that passes a JSON body to `change`, if the request has the form token of our page."""
 
         async def endpoint(request: Request) -> Response:
             from starlette.concurrency import run_in_threadpool
@@ -290,7 +292,7 @@ class _Server:
 
 
 def _make_get_route(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
-    """A route that answers with JSON; a mistake in the address is one line."""
+    """Make an endpoint that returns JSON; an invalid address gives a one-line error with status 400."""
 
     def endpoint(request: Request) -> Response:
         return _call_handler(read, request)
@@ -308,7 +310,7 @@ def _call_handler(function: Callable[[Any], Any], argument: Any) -> Response:
 
 
 def _get_request_errors() -> tuple[type[Exception], ...]:
-    """What a request raises that cannot be answered: wrong words, half a character, what DuckDB cannot compute."""
+    """Return the exceptions of invalid requests: invalid values, lone surrogates, and queries that DuckDB rejects."""
     import duckdb
 
     return InputError, UnicodeError, duckdb.Error

@@ -1,4 +1,4 @@
-"""What the charts draw, for every system: counts, dots and means by length, of all captions or of those that pass."""
+"""Data of the charts for every system: histograms, scatter plots and scores by caption length."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from captious.studio.explore._views import EVERYTHING, Explorer, Passing
 from captious.studio.explore.table import ItemTable
 
+# Dots of one system; all items are counted.
 DOTS = 8000
-"""Dots of one system; all items are counted."""
+# Most bars of a histogram.
 BINS = 200
-"""Most bars of a histogram."""
+# Significant digits of what is drawn.
 DIGITS = 5
-"""Significant digits of what is drawn."""
 
 
 def find_bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
-    """The smallest and the largest value of a score over all systems."""
+    """Return the smallest and the largest value of a score over all systems; None without values."""
     values = [table.get_value_sql(system, score) for system in range(len(table.systems))]
     ends = (
         f"least({', '.join(f'min({one})' for one in values)}), greatest({', '.join(f'max({one})' for one in values)})"
@@ -31,7 +31,7 @@ def find_bounds(table: ItemTable, score: int) -> tuple[float, float] | None:
 def count_bins(
     table: ItemTable, score: int, low: float, high: float, bins: int, passing: Passing = EVERYTHING
 ) -> list[dict[str, Any]]:
-    """How many items of each system fall into each of the bins, and its mean."""
+    """Count the items of each system in each of the bins, and compute the mean of the system."""
     result = []
     parameters = {"low": low, "width": (high - low) / bins, "last": bins - 1}
     for system in range(len(table.systems)):
@@ -49,7 +49,7 @@ def count_bins(
 
 
 def build_scatter(explorer: Explorer, x: int, y: int, passing: Passing = EVERYTHING) -> list[dict[str, Any]]:
-    """The items of each system by two scores, a part of them where they are many, and Spearman's rho over all."""
+    """Return the points of each system by two scores, at most `DOTS`, and Spearman's rho over all items."""
     table = explorer.table
     return [
         {
@@ -65,7 +65,7 @@ def build_scatter(explorer: Explorer, x: int, y: int, passing: Passing = EVERYTH
 def _select_dots(
     table: ItemTable, x: str, y: str, passing: Passing, system: int, condition: str = "true"
 ) -> list[list[Any]]:
-    """Id and two values of the items that have both, evenly spaced where they are many."""
+    """Return id and two values of the items that have both; of too many items, `DOTS` evenly spaced ones."""
     import pyarrow as pa
 
     source, present = table.get_source(x, y), f"{x} IS NOT NULL AND {y} IS NOT NULL"
@@ -84,7 +84,7 @@ def _round_digits(value: float) -> float:
 
 
 def group_by_length(table: ItemTable, score: int, passing: Passing = EVERYTHING) -> dict[str, Any]:
-    """A score by the number of words: the mean and the middle half of each length, and dots."""
+    """Group a score by the number of words: the mean and quartiles of each length, and dots."""
     every = " UNION ALL ".join(
         f"SELECT {table.get_words_sql(system)} AS w FROM items" for system in range(len(table.systems))
     )

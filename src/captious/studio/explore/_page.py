@@ -1,4 +1,4 @@
-"""The explorer's page: the report's own scripts with another source of data, and what only an explorer has."""
+"""The HTML page of the explorer: the scripts of the report with another data source, and those of the explorer."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from captious.render.html import asset, embedded, warning_boxes
 from captious.studio.explore.table import ItemTable
 
 _PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js", "explore.js", "main.js")
+# The page of a report beside the explorer.
 REPORT = "report.html"
-"""The page of a report beside the explorer."""
+# Scripts of a page with a server behind it.
 SERVED = ("base.js", "server.js", *_PARTS)
-"""Scripts of a page with a server behind it."""
+# Scripts of a page that any web server shows.
 STATIC = ("base.js", "embedded.js", "means.js", *_PARTS)
-"""Scripts of a page that any web server shows."""
+# The content policy of a page in a folder; a server sends its own.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; base-uri 'none'; "
     "form-action 'none'"
 )
-"""The content policy of a page in a folder; a server sends its own."""
 
 
 def join_styles() -> str:
-    """The style sheet: the report's, and the explorer's after it."""
+    """Return the style sheet of the report followed by that of the explorer."""
     return asset("page.css") + asset("explore.css")
 
 
 def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", report: bool = False) -> str:
-    """The HTML of the page; ``data`` are the blocks of JSON that its scripts read, by the id of their element.
+    """Render the HTML page; ``data`` has the JSON for its scripts by the id of the script element.
 
-    ``report`` links to the page of a report, which is beside it.
+    ``report`` adds a link to the page of the report, in the same folder.
     """
     blocks = "".join(
         f'<script type="application/json" id="{name}">{embedded(content)}</script>\n' for name, content in data.items()
@@ -51,13 +51,13 @@ def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str 
 
 
 def format_title(table: ItemTable) -> str:
-    """What the page is about: one system by its name, several by their number."""
+    """Return the title of the page: the name of a single system, or the number of systems, and the number of items."""
     number = f"{len(table):,} item{'' if len(table) == 1 else 's'}"
     return f"{table.systems[0]}: {number}" if len(table.systems) == 1 else f"{len(table.systems)} systems, {number}"
 
 
 def format_about(table: ItemTable) -> str:
-    """The systems, and what people said."""
+    """Return the line below the title: the systems, and the number of ratings."""
     number = sum(map(len, table.ratings.values()))
     people = f"{number:,} ratings of {len(table.ratings):,} captions" if number else ""
     return "; ".join(filter(None, (", ".join(table.systems), people)))

@@ -1,7 +1,7 @@
-"""Images and sounds of items: thumbnails, made once and kept, and the files themselves where a browser shows them.
+"""Images and sounds of items: cached thumbnails, and the original files.
 
-A run may come from somebody else, and a path that it holds may be that of any file. So only files inside the run's
-own folder are opened, or those in the one folder that the user has named.
+A run may come from somebody else, and its paths may point anywhere. So only files inside the folder of the run are
+opened, or files in the one folder that the user has named.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from captious.io.storage import is_remote
 from captious.render.items import small_image
 from captious.studio.access import find_image_file, find_sound_file
 
+# Longest side of a thumbnail in pixels.
 SIDE = 320
-"""Longest side of a thumbnail in pixels."""
 
 
 class Media(ABC):
-    """Files of items that may be shown, by the id of an item and what its row calls the file."""
+    """Files of items that may be shown, by the id of an item and the name in its row."""
 
     folders: ClassVar[type[ImageFolder]]
     what: ClassVar[str]
 
     def __init__(self, runs: Sequence[str], folder: str | Path | None = None) -> None:
-        """``folder``: the only one files come from, else those of the runs."""
+        """Use only the files in ``folder``, or those in the folders of the runs if it is None."""
         self.folder = None if folder is None else self.folders(folder)
         self._roots = [Path(run).resolve() for run in runs if not is_remote(run)]
 
     def find_path(self, id: str, name: str | None) -> Path | None:
-        """Where the file of an item is; None where there is none that may be shown."""
+        """Return the path of an item's file; None if there is none that may be shown."""
         name = name if isinstance(name, str) else None  # a foreign run may hold anything in its place
         if self.folder is not None:
             if name and "/" in name and (path := _find_inside(self.folder.path.resolve(), name)):
@@ -45,7 +45,7 @@ class Media(ABC):
         return next(filter(None, (_find_inside(root, name) for root in self._roots)), None)
 
     def find_file(self, id: str, name: str | None) -> tuple[Path, str]:
-        """The file of an item and its media type; an `InputError` where there is none that may be shown."""
+        """Return the path of an item's file and its media type; raise InputError if there is none that may be shown."""
         path = self.find_path(id, name)
         if path is None:
             raise InputError(f"item {id[:80]!r} has no {self.what} that may be shown")
@@ -54,11 +54,11 @@ class Media(ABC):
 
     @abstractmethod
     def _check_file(self, root: Path, name: str) -> tuple[Path, str]:
-        """The file inside the folder and its media type."""
+        """Return the path of a file inside the folder and its media type; raise InputError if it is not allowed."""
 
 
 class Sounds(Media):
-    """The sounds that may be played."""
+    """Sound files that may be played."""
 
     folders: ClassVar[type[ImageFolder]] = SoundFolder
     what: ClassVar[str] = "sound"
@@ -68,13 +68,13 @@ class Sounds(Media):
 
 
 class Pictures(Media):
-    """The images that may be shown."""
+    """Image files that may be shown, with thumbnails."""
 
     folders: ClassVar[type[ImageFolder]] = ImageFolder
     what: ClassVar[str] = "image"
 
     def __init__(self, runs: Sequence[str], folder: str | Path | None = None, kept: Path | None = None) -> None:
-        """``kept``: where thumbnails are."""
+        """Cache thumbnails in the folder ``kept``, or in the data folder of the user."""
         super().__init__(runs, folder)
         self._kept = kept or get_data_folder() / "thumbnails"
 
@@ -82,7 +82,7 @@ class Pictures(Media):
         return find_image_file(root, name)
 
     def make_thumbnail(self, id: str, name: str | None) -> tuple[bytes, str] | None:
-        """The small image of an item and its media type; None where it cannot be read."""
+        """Return the thumbnail of an item, cached if possible, and its media type; None if it cannot be read."""
         try:
             path, _ = self.find_file(id, name)
             facts = path.stat()
@@ -103,7 +103,7 @@ class Pictures(Media):
 
 
 def _find_inside(folder: Path, name: str | None) -> Path | None:
-    """The image of a name or path in a folder; None where it is elsewhere, or a link that leads out of it."""
+    """Return the path of a file in a folder; None if it is elsewhere, or a link that leads out of the folder."""
     if not name or is_remote(name):
         return None
     try:

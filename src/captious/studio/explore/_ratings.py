@@ -1,4 +1,4 @@
-"""Ratings of captions by rater: values by aspect, comments, seconds; as ``studio export`` writes them."""
+"""Ratings of captions by rater, with aspects, comments and seconds, as ``studio export`` writes them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from captious.io.formats import get_name, read_rows
 from captious.study.recipes import Layout
 from captious.study.records import LeftOut, Record, find_aspects, read_rating_rows
 
+# What the first aspect is called, whatever its column.
 RATING = "rating"
-"""What the first aspect is called, whatever its column."""
 
 
 @dataclass(frozen=True)
 class CaptionRating:
-    """What one rater said of one caption."""
+    """The rating of one caption by one rater."""
 
     where: str
     """The row it came from, for messages."""
@@ -44,7 +44,7 @@ def read_caption_ratings(source: str | Path) -> tuple[list[CaptionRating], list[
 
 
 def _split_by_rater(record: Record) -> Iterator[CaptionRating]:
-    """Yield what everyone says in a row; people without a name are numbered."""
+    """Yield one rating per rater of a row; raters without a name are numbered."""
     named = len(record.ratings) == 1 or not all(rater.isdecimal() for rater in record.ratings)
     for rater, value in record.ratings.items():
         aspects = {name: ratings.get(rater) for name, ratings in record.aspects.items()}
@@ -62,12 +62,12 @@ def _split_by_rater(record: Record) -> Iterator[CaptionRating]:
 
 
 def compute_mean_rating(group: Sequence[CaptionRating], aspect: str) -> float:
-    """The mean of what people said of an aspect; NaN where nobody did."""
+    """Return the mean rating of an aspect; NaN without ratings."""
     values = [one.values[aspect] for one in group if aspect in one.values]
     return sum(values) / len(values) if values else float("nan")
 
 
 def compute_rating_gap(group: Sequence[CaptionRating], aspect: str) -> float:
-    """The largest difference between two people; NaN where fewer than two speak."""
+    """Return the largest difference between two raters; NaN with fewer than two ratings."""
     values = [one.values[aspect] for one in group if aspect in one.values]
     return max(values) - min(values) if len(values) > 1 else float("nan")

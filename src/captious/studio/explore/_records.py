@@ -1,4 +1,4 @@
-"""Items as the page shows them: captions, scores and their place in the distribution, ratings, why a score is so."""
+"""Items as JSON for the page: captions, scores with percentiles, ratings, and explanations of scores."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captious.errors import InputError
 from captious.render.items import is_shown, shown_field
 from captious.render.sections import section_data
-from captious.runs.report import report_of
-from captious.runs.stored import known_metrics
-from captious.runs.tables import reasons_of
+from captious.runs.report import make_report
+from captious.runs.stored import find_known_metrics
+from captious.runs.tables import parse_reasons
 from captious.studio.explore._ratings import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 
 if TYPE_CHECKING:
     from captious.runs import Report
 
+# Letters of a further column on a card; the item in full has all.
 FIELD = 200
-"""Letters of a further column on a card; the item in full has all."""
+# Rows of an explanation's table.
 LISTED = 200
-"""Rows of an explanation's table."""
 
+# The row of one item in each run.
 Rows = Sequence[Mapping[str, Any] | None]
-"""The row of one item in each run."""
 
 
 class Addresses(NamedTuple):
-    """Where a page finds the image and the sound of an item; None where it has none."""
+    """URLs of the image and the sound of an item; None if it has none."""
 
     thumbnail: str | None = None
     image: str | None = None
@@ -41,18 +41,18 @@ class Records:
     """The items of an explorer as JSON."""
 
     def __init__(self, explorer: Explorer, media_of: Callable[[int, Rows], Addresses]) -> None:
-        """``media_of`` gives the addresses of an item's thumbnail, image and sound."""
+        """Take a function ``media_of`` that returns the URLs of an item's thumbnail, image and sound."""
         self.explorer, self.table, self._media_of = explorer, explorer.table, media_of
         self._lock = Lock()
         self._reports: dict[int, Report] = {}
 
     def build_cards(self, items: Sequence[int]) -> list[dict[str, Any]]:
-        """Items for cards."""
+        """Build the records of items for cards."""
         rows = self.table.read_rows(items)
         return [self._build_record(item, own) for item, *own in zip(items, *rows, strict=True)]
 
     def build_listed_cards(self, items: Sequence[Listed]) -> list[dict[str, Any]]:
-        """Items for the cards of a view: what each is sorted by, and whose captions pass the filters."""
+        """Build the cards of a view: with the sort value, and which systems' captions pass the filters."""
         records = self.build_cards([one.item for one in items])
         for record, one in zip(records, items, strict=True):
             record["sorted_by"] = _to_finite(one.value)
@@ -61,7 +61,7 @@ class Records:
         return records
 
     def build_full_record(self, item: int) -> dict[str, Any]:
-        """An item with everything that is known of it."""
+        """Build the record of an item with all ratings, fields and explainable scores."""
         rows = [row for (row,) in self.table.read_rows([item])]
         record = self._build_record(item, rows)
         record["fields"] = self._get_fields(rows)
@@ -71,7 +71,7 @@ class Records:
         return record
 
     def get_captions(self, item: int) -> list[list[str]]:
-        """The captions of an item by all systems."""
+        """Return the captions of an item by all systems."""
         return [get_texts(row, "candidates") for (row,) in self.table.read_rows([item])]
 
     def _build_record(self, item: int, rows: Rows) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Records:
 
     def _build_system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
         table, explorer = self.table, self.explorer
-        reasons = reasons_of(row.get("unscored")) if row else {}
+        reasons = parse_reasons(row.get("unscored")) if row else {}
         said = table.ratings.get((item, system), ())
         values = [
             _to_finite(
@@ -116,7 +116,7 @@ class Records:
         }
 
     def list_ratings(self, system: int, item: int) -> list[dict[str, Any]]:
-        """What people said of a caption, one entry a rater."""
+        """Return the ratings of a caption, one entry per rater."""
         return [
             {"rater": one.rater, "values": dict(one.values), "comment": one.comment, "seconds": one.seconds}
             for one in self.table.ratings.get((item, system), ())
@@ -124,15 +124,15 @@ class Records:
 
     @cached_property
     def explainable(self) -> list[list[int]]:
-        """The scores of each system whose values its run explains."""
+        """The indices of the scores that each system's run can explain."""
         keys = [score.key for score in self.table.scores]
-        metrics = [known_metrics(run.run) for run in self.table.runs]
+        metrics = [find_known_metrics(run.run) for run in self.table.runs]
         return [[keys.index(key) for key, metric in known.items() if metric.explains] for known in metrics]
 
     def explain(self, system: int, score: int, item: int) -> list[dict[str, Any]]:
-        """Why a caption has its score, as sections of tables, texts and graphs.
+        """Explain the score of a caption, as sections of tables, texts and graphs.
 
-        It comes from what the run holds: no chat model is asked, and no image outside of it is opened unless the user
+        Uses only the files of the run: no chat model is called, and no image outside of it is opened unless the user
         has named the folder of the images.
         """
         run, one = self.table.runs[system], self.table.scores[score]
@@ -144,23 +144,23 @@ class Records:
         with self._lock:  # the corpus statistics of a metric are collected once, whoever asks first
             if system not in self._reports:
                 folder = self.table.pictures.folder
-                self._reports[system] = report_of(run.run, images=None if folder is None else folder.path)
+                self._reports[system] = make_report(run.run, images=None if folder is None else folder.path)
             explanation = self._reports[system].explain(key, one.key)[one.key]
         return section_data(list(explanation.document().walk()), LISTED)
 
 
 def find_first(rows: Rows, name: str) -> Any:
-    """The value of a column in the first run that has one."""
+    """Return the value of a column in the first run that has one."""
     return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
 
 
 def get_texts(row: Mapping[str, Any] | None, name: str) -> list[str]:
-    """The texts of an item."""
+    """Return the texts in a column of a row; none if the row is missing."""
     return [text or "" for text in (row.get(name) if row else None) or ()]
 
 
 def _count_words(row: Mapping[str, Any] | None, texts: Sequence[str]) -> float | None:
-    """The mean length of captions in words, as the run counts them in its language; older runs have no count."""
+    """Return the mean number of words, as the run counted them in its language; older runs have no count."""
     if not texts:
         return None
     counted = _to_finite(row.get("words")) if row else None

@@ -1,4 +1,4 @@
-"""The rows of a run by number, read from the row groups of its Parquet files that hold them."""
+"""Random access to the rows of a run, by reading only the row groups of its Parquet files that contain them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 
 from captious._core.types import Ints
 from captious.errors import InputError
-from captious.runs.folder import WROTE, Run, joined
+from captious.runs.folder import WROTE, Run, join_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Row groups that stay in memory for the pages that follow.
 KEPT = 100
-"""Row groups that stay in memory for the pages that follow."""
+# Rows that are handed on at a time: a row group of DuckDB.
 BATCH = 122_880
-"""Rows that are handed on at a time: a row group of DuckDB."""
 
 
 class RunRows:
-    """The items of a run, a row each, in the order of its parts."""
+    """The items of a run, one row each, in the order of its parts."""
 
     def __init__(self, run: Run) -> None:
-        """Only the footers of the Parquet files are read."""
+        """Read the footers of the Parquet files, no rows."""
         self.run = run
         self._groups: list[tuple[str, int]] = []
         """The part of each row group, and its number there."""
@@ -37,19 +37,19 @@ class RunRows:
         sizes, schemas = [0], []
         for part in run.names:
             with run.parquet(run.items_name(part)) as file:
-                schemas.append(run.checked_schema(part, file).remove_metadata())
+                schemas.append(run.check_schema(part, file).remove_metadata())
                 for group in range(file.metadata.num_row_groups):
                     self._groups.append((part, group))
                     sizes.append(file.metadata.row_group(group).num_rows)
                     self.bytes += file.metadata.row_group(group).total_byte_size
-        self.schema: pa.Schema = joined([schema.empty_table() for schema in schemas]).schema
+        self.schema: pa.Schema = join_tables([schema.empty_table() for schema in schemas]).schema
         self._starts: Ints = np.cumsum(sizes)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def read_batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows in order, of these columns with the id among them, after their numbers as a column ``r``."""
+        """Yield all rows in order, with these columns (``id`` among them) after the row number ``r``."""
         import pyarrow as pa
 
         start = 0
@@ -65,7 +65,7 @@ class RunRows:
                 start += len(batch)
 
     def take(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """The rows with these numbers, in this order."""
+        """Return the rows with these numbers, in this order."""
         import pyarrow as pa
 
         result: list[dict[str, Any]] = [{}] * len(rows)
@@ -79,14 +79,14 @@ class RunRows:
         return result
 
     def read_columns(self, first: int, end: int, columns: Sequence[str]) -> pa.Table:
-        """Some columns of the rows from ``first`` to before ``end``."""
+        """Read some columns of the rows from ``first`` to before ``end``."""
         begin = int(np.searchsorted(self._starts, first, side="right")) - 1
         after = int(np.searchsorted(self._starts, end, side="left"))
         tables = [self._read(group, columns) for group in range(begin, after)]
-        return joined(tables).slice(first - int(self._starts[begin]), end - first)
+        return join_tables(tables).slice(first - int(self._starts[begin]), end - first)
 
     def _get_group(self, group: int) -> pa.Table:
-        """A row group with all its columns; those that were used last are kept."""
+        """Return a row group with all its columns, from a cache of the last used ones."""
         with self._lock:
             table = self._kept.pop(group, None)
         table = self._read(group) if table is None else table
@@ -103,7 +103,7 @@ class RunRows:
             return self._align_table(file.read_row_group(number, there), columns).combine_chunks()
 
     def _align_table(self, table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
-        """A part with the columns of all parts, in their order and of their types."""
+        """Return the table of a part with the columns of all parts, in their order and types."""
         import pyarrow as pa
 
         names = self.schema.names if columns is None else list(columns)
@@ -112,6 +112,6 @@ class RunRows:
         if table.schema.equals(schema):
             return table
         try:
-            return joined([schema.empty_table(), table]).select(names).cast(schema)
+            return join_tables([schema.empty_table(), table]).select(names).cast(schema)
         except (KeyError, pa.ArrowException) as error:
             raise InputError(f"{self.run.address}: its parts do not fit together ({error})") from None

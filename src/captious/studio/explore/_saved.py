@@ -1,4 +1,4 @@
-"""Saved views: names for addresses, in one small file beside the first run, written whole."""
+"""Saved views: names for addresses, in one small JSON file next to the first run."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from captious._core.files import load_json, write_atomically
 from captious.errors import InputError
 from captious.io.storage import is_remote
 
+# Views of a file, and letters of a name and of an address.
 MOST, NAME, ADDRESS = 200, 80, 8000
-"""Views of a file, and letters of a name and of an address."""
 
 
 def get_sibling_path(run: str, name: str = "") -> Path:
-    """The folder beside a run, or a file of this name there; for a run on an object store, in the working folder."""
+    """Return the parent folder of a run, or a file of this name in it; the working folder for a remote run."""
     return (Path.cwd() if is_remote(run) else Path(run).resolve().parent) / name
 
 
 def get_views_path(run: str) -> Path:
-    """The file of the views of a run: beside its folder, so that a run which is written anew keeps them."""
+    """Return the file of a run's views: next to its folder, so that overwriting the run keeps them."""
     folder = run.rstrip("/").rpartition("/")[2] if is_remote(run) else Path(run).resolve().name
     return get_sibling_path(run, f"{folder}.views.json")
 
 
 class SavedViews:
-    """Addresses by name."""
+    """Addresses by name, in a JSON file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, Lock()
 
     def read_all(self) -> dict[str, str]:
-        """The views in the order they were saved."""
+        """Return the views in the order they were saved."""
         try:
             views = load_json(self.path)
         except FileNotFoundError:
@@ -44,7 +44,7 @@ class SavedViews:
         return {str(name): str(address) for name, address in views.items()}
 
     def save(self, name: str, address: str) -> dict[str, str]:
-        """Keep an address under a name, in place of what had it; an empty address forgets the name."""
+        """Save an address under a name, replacing an earlier one; an empty address deletes the name."""
         name = " ".join(name.split())
         if not 0 < len(name) <= NAME or not name.isprintable():
             raise InputError(f"name: expected 1 to {NAME} letters")

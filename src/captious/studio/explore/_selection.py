@@ -1,4 +1,4 @@
-"""The items of a selection as the files that a rating study begins with."""
+"""A selection of items as the input files of a rating study."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 
 from captious._core.files import whole_folder
 from captious.errors import InputError
-from captious.runs.folder import system_folders
+from captious.runs.folder import name_system_folders
 from captious.studio.collect.new import new_plan
 from captious.studio.explore._records import find_first, get_texts
 from captious.studio.explore.table import ItemTable
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
+# The file of ids in every folder of a selection, one per line.
 MARKER = "ids.txt"
-"""The file of ids in every folder of a selection, one per line."""
+# Items of a study.
 MOST = 100_000
-"""Items of a study."""
 
 
 def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: Path) -> dict[str, Any]:
-    """Write the captions and references of some items, and a study of them, into a new folder; gives what to run."""
+    """Write the captions, references and study file of some items into a new folder; return the commands to run."""
     plain = re.sub(r"[^\w.-]+", "-", name).strip(".-")
     if not 0 < len(plain) <= 60:
         raise InputError("name: expected 1 to 60 letters, digits or hyphens")
@@ -34,7 +34,7 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     target, rows = parent / plain, list(zip(*table.read_rows(items), strict=True))
     ids = [find_first(own, "id") for own in rows]
     paths = [table.pictures.find_path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
-    files = {system: f"captions/{stem}.jsonl" for system, stem in system_folders(table.systems).items()}
+    files = {system: f"captions/{stem}.jsonl" for system, stem in name_system_folders(table.systems).items()}
     images = _find_image_folder(paths)
     with whole_folder(target, False, MARKER) as folder:
         (folder / "captions").mkdir()
@@ -63,7 +63,7 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
 
 
 def _format_study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
-    """The text of the study; the files of its folder are named relative to it, so that the folder may move."""
+    """Return the text of the study file; its paths are relative, so that the folder may move."""
     return new_plan(
         target / STUDY,
         "ratings",
@@ -74,7 +74,7 @@ def _format_study(target: Path, files: Mapping[str, str], images: Path | None, r
 
 
 def _find_image_folder(paths: Sequence[Path | None]) -> Path | None:
-    """The folder below which the images of all items lie."""
+    """Return the common parent folder of all images; None without images."""
     folders = [path.absolute().parent for path in paths if path]
     return Path(os.path.commonpath(folders)) if folders else None
 

@@ -1,8 +1,8 @@
-"""What a view selects, in numbers: values with intervals, the test between two systems, and agreement with people.
+"""Summary of a view: values with intervals, the test between two systems, and agreement with human ratings.
 
 Every number is about the captions that pass the filters. If all pass, a metric has the value and the interval that the
-run stores, those of its report. Otherwise its value comes from the statistics of items that the run keeps, so that the
-BLEU of a selection is that of a corpus of these captions, and its interval is made as the run made its own.
+run stores, those of its report. Otherwise its value comes from the item statistics that the run keeps, so that the
+BLEU of a selection is that of a corpus of these captions, with an interval computed as the run computed its own.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from captious.metrics.contract import Metric
 from captious.metrics.rows import Rows, TypeSets, item_means, join_rows
 from captious.options import PERMUTATIONS, Resampling
 from captious.runs.filters import parse_filter
-from captious.runs.stored import known_metrics
-from captious.runs.tables import rows_of
-from captious.stats.bootstrap import FEW, Estimate, bootstrap, estimate, too_narrow
+from captious.runs.stored import find_known_metrics
+from captious.runs.tables import parse_rows
+from captious.stats.bootstrap import FEW, Estimate, bootstrap, estimate, warn_few_units
 from captious.stats.correlation import Spearman, spearman
 from captious.stats.kendall import Kendall
-from captious.stats.resampling import Statistic, id_order, paired_randomization, swap_masks
+from captious.stats.resampling import Statistic, paired_randomization, sort_ids, swap_masks
 from captious.studio.explore._views import EVERYTHING, Explorer, Passing, View
 from captious.studio.explore.table import ItemTable
 
+# Captions of a system from which numbers are computed; of more, a sample.
 MOST = 50_000
-"""Captions of a system from which numbers are computed; of more, a sample."""
+# Items of a selection that are drawn for one interval or test, over all resamples.
 DRAWS = 4_000_000
-"""Items of a selection that are drawn for one interval or test, over all resamples."""
+# Resamples at least.
 FEWEST = 200
-"""Resamples at least."""
+# Items of a run whose statistics are read.
 HELD = 1_000_000
-"""Items of a run whose statistics are read."""
+# Tests of two systems by one score that are stored for a page without a server, at most.
 TESTED = 100
-"""Tests of two systems by one score that are stored for a page without a server, at most."""
+# Captions below which the interval of a rank correlation says nothing.
 RANKED = 10
-"""Captions below which the interval of a rank correlation says nothing."""
 
 
 class _Measured(NamedTuple):
-    """A score of one system for some items."""
+    """Statistics of a score of one system for some items."""
 
     rows: Rows
     """One row an item, NaN where it has no value."""
@@ -55,26 +55,26 @@ class _Measured(NamedTuple):
 
     @property
     def scored(self) -> Any:
-        """Which items have a value."""
+        """A mask of the items that have a value."""
         rows = self.rows.counts if isinstance(self.rows, TypeSets) else self.rows
         return ~np.isnan(rows).any(axis=1)
 
     def compute_statistic(self, chosen: Any) -> Statistic:
-        """The value of some of the items, which all have one, as resampling wants it."""
+        """Return the statistic of the chosen items, which must all have a value, for resampling."""
         rows = np.asarray(self.rows)[chosen]
         total = rows.sum(axis=0)
         aggregate = _compute_mean if self.metric is None else self.metric.aggregate
         return Statistic(rows, aggregate, total, float(aggregate(total[None, :])[0]) if len(rows) else math.nan)
 
     def compute_value(self) -> float:
-        """The value of all items."""
+        """Return the value of all items."""
         if isinstance(self.rows, TypeSets):
             assert self.metric is not None
             return float(self.metric.aggregate(self.rows.total()[None, :])[0]) if len(self.rows.tokens) else math.nan
         return self.compute_statistic(self.scored).value
 
     def estimate(self, resampling: Resampling) -> Estimate:
-        """The value of all items with its interval; without one where distinct things are counted."""
+        """Return the value of all items with its interval; counts of distinct types have no interval."""
         if isinstance(self.rows, TypeSets):
             return Estimate(self.compute_value())
         statistic = self.compute_statistic(self.scored)
@@ -100,7 +100,7 @@ def _limit_draws(samples: int, number: int) -> int:
 
 @dataclass(eq=False)
 class Summaries:
-    """The numbers of the selections of an explorer; what is known of all items is computed once."""
+    """Summaries of views; values over all items are computed once."""
 
     explorer: Explorer
     _facts: dict[Any, Any] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Summaries:
         return self.explorer.table
 
     def summarize(self, view: View) -> dict[str, Any]:
-        """The numbers of a view, as JSON."""
+        """Return the summary of a view as JSON."""
         passing = self.explorer.select_captions(view)
         systems = self.explorer.list_systems(view)
         numbers = {system: self._select_items(passing, system) for system in systems}
@@ -143,7 +143,7 @@ class Summaries:
         return levels.pop() if len(levels) == 1 else None
 
     def summarize_all(self, score: int) -> dict[str, Any]:
-        """The numbers of a score over all captions, for a page without a server: those of `summary`.
+        """Return the summary of a score over all captions, for a page without a server.
 
         Every two systems are tested, unless there are very many.
         """
@@ -171,19 +171,19 @@ class Summaries:
         fewer = [_limit_samples(one, number).samples for one, number in made]
         if any(samples < one.samples for samples, (one, _) in zip(fewer, made, strict=True)):
             notes.append(f"The intervals are from {min(fewer):,} resamples.")
-        if any(too_narrow(number, one) for one, number in made):
+        if any(warn_few_units(number, one) for one, number in made):
             notes.append(
                 f"Intervals of fewer than {FEW} items are too narrow; a run scored with --interval t has wider ones."
             )
         return notes
 
     def _get_resampling(self, system: int) -> Resampling:
-        """How the run of a system makes intervals; the default if it makes none."""
+        """Return the resampling of a system's run; the default if the run has no intervals."""
         resampling = self.table.runs[system].run.marker.resampling
         return resampling if resampling.samples else Resampling(level=resampling.level)
 
     def _get_stored_estimates(self, view: View, passing: Passing) -> dict[int, Estimate]:
-        """The value and the interval that each run stores, if all captions pass."""
+        """Return the value and the interval that each run stores, if all captions pass."""
         if passing.chosen is not None:
             return {}
         key = self.table.scores[view.score].key
@@ -191,22 +191,22 @@ class Summaries:
         return {system: one.interval for system, one in facts.items() if one is not None and one.interval is not None}
 
     def _select_items(self, passing: Passing, system: int) -> Ints:
-        """The numbers of the items whose caption by a system passes."""
+        """Return the numbers of the items whose caption by a system passes."""
         items = passing.select_items(system)
         items = np.arange(len(self.table)) if items is None else items
         positions = self.table.positions
         return items if positions is None else items[positions[system][items] >= 0]
 
     def _sort_by_id(self, items: Ints) -> Ints:
-        """Items in the order of their ids: draws belong to ids, so the order of a file changes no interval."""
+        """Sort items by id: resampling weights belong to ids, so the order of a file changes no interval."""
         import pyarrow as pa
 
         with self.table.cursor(shown=pa.table({"n": pa.array(items, pa.int32())})) as cursor:
             rows = cursor.execute("SELECT n, id FROM items JOIN shown USING (n) ORDER BY n").fetchall()
-        return np.array([rows[place][0] for place in id_order([row[1] for row in rows])], dtype=np.int64)
+        return np.array([rows[place][0] for place in sort_ids([row[1] for row in rows])], dtype=np.int64)
 
     def _choose_rating(self, view: View) -> int | None:
-        """What people said that stands beside the metric: on an axis of the chart, else the first."""
+        """Return the rating to compare the metric with: that on an axis of the chart, else the first; or None."""
         kinds = [score.kind for score in self.table.scores]
         rated = [score for score in (view.y, view.x) if kinds[score] == "rating"]
         if kinds[view.score] == "rating" or "rating" not in kinds:
@@ -222,9 +222,9 @@ class Summaries:
         passing: Passing,
         stored: Mapping[int, Estimate],
     ) -> dict[str, Any]:
-        """The numbers of one system: the metric, what people said, and how well both agree.
+        """Return the numbers of one system: the metric, the rating, and their agreement.
 
-        Ratings have no interval here: captions are not all that is drawn, raters are too (`captious study systems`).
+        Ratings have no interval here: it would need to resample raters too, as `captious study systems` does.
         """
         filtered, resampling = passing.chosen is not None, self._get_resampling(system)
         measured = self._measure(system, score, items)
@@ -255,7 +255,7 @@ class Summaries:
     def _test_pair(
         self, view: View, systems: list[int], items: Mapping[int, Ints]
     ) -> tuple[dict[str, Any] | None, list[str]]:
-        """The paired test between two systems, on the items of which both captions pass; or why there is none."""
+        """Run the paired test between two systems on the items with both captions; or return why there is none."""
         pair = systems if len(systems) == 2 else [view.better, view.worse] if view.order == "between" else []
         if len({*pair} & {*systems}) < 2:
             return None, []
@@ -289,7 +289,7 @@ class Summaries:
         return {"pair": pair, "better": winner, "p": _to_finite(p), "items": number}, []
 
     def _is_selected_by_scores(self, view: View) -> bool:
-        """Whether captions pass because of their scores: a test of them would test the filter."""
+        """Return True if captions were selected by their scores: a test of them would test the filter."""
         if view.lasso or view.low is not None or view.high is not None:
             return True
         systems, scores = range(len(self.table.systems)), range(len(self.table.scores))
@@ -302,7 +302,7 @@ class Summaries:
     # Values of items
 
     def _measure(self, system: int, score: int, items: Ints | None = None) -> _Measured:
-        """A score of a system for these items, or for all."""
+        """Return the statistics of a score of a system for these items, or for all."""
         rows, metric = self._get_rows(system, score)
         if rows is None:
             values = self.table.read_values(system, score)
@@ -317,7 +317,7 @@ class Summaries:
         return _Measured(rows[positions], metric)
 
     def _get_overall_value(self, system: int, score: int) -> float:
-        """The value of a score over all captions of a system."""
+        """Return the value of a score over all captions of a system."""
         key = ("whole", system, score)
         if key not in self._facts:
             self._facts[key] = self._measure(system, score).compute_value()
@@ -325,14 +325,14 @@ class Summaries:
         return value
 
     def _get_rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
-        """The statistics that a run keeps of its items; None where one of the runs keeps none: systems must compare."""
+        """Return the item statistics of a system's run; None if any run has none, since systems must be comparable."""
         stored = {one: self._get_stored_rows(one, score) for one in self._list_scored_systems(score)}
         if system not in stored or any(rows is None for rows, _ in stored.values()):
             return None, None
         return stored[system]
 
     def _list_scored_systems(self, score: int) -> list[int]:
-        """The systems whose run has a metric; none for what people said."""
+        """Return the systems whose run has a metric; none for a human rating."""
         key = self.table.scores[score].key
         return [system for system, run in enumerate(self.table.runs) if key in run.signatures]
 
@@ -344,15 +344,15 @@ class Summaries:
         return rows, metric
 
     def _read_rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
-        """The statistics of a run in the order of its rows; None where they are absent, damaged or too many."""
+        """Read the statistics of a run in the order of its rows; None if they are absent, damaged or too many."""
         key, run = self.table.scores[score].key, self.table.runs[system]
-        metric = known_metrics(run.run).get(key)
+        metric = find_known_metrics(run.run).get(key)
         if metric is None or not run.run.has_rows or len(run.rows) > HELD:
             return None, None
         try:
             tables = {part: run.run.rows(part, [key]) for part in run.run.names}
             where = run.run.storage.get_address
-            rows = join_rows([rows_of(one, key, where(run.run.rows_name(part))) for part, one in tables.items()])
+            rows = join_rows([parse_rows(one, key, where(run.run.rows_name(part))) for part, one in tables.items()])
             counts = rows.counts if isinstance(rows, TypeSets) else rows
             whole = len(counts) == len(run.rows) and len(metric.aggregate(counts[:1])) == 1
         except (InputError, ValueError, IndexError):
@@ -360,7 +360,7 @@ class Summaries:
         return (rows, metric) if whole else (None, None)
 
     def _list_approximations(self, score: int) -> list[str]:
-        """A line where the value of a metric is a mean over items, for lack of statistics."""
+        """Return a note if the value of a metric is a mean over items because a run has no statistics."""
         without = [
             system for system in self._list_scored_systems(score) if self._get_stored_rows(system, score)[0] is None
         ]

@@ -1,7 +1,7 @@
-"""Views: what is looked at, as the address holds it, and the items that it lists, in order.
+"""Views: filters and an order, as in the address of the page, and the items that they select.
 
 An address names metrics by their written form and systems by their name, so that a link works on any computer with the
-same runs. DuckDB filters and sorts; what passed a filter is kept for the pages that follow.
+same runs. DuckDB filters and sorts; the results are cached for the following pages.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
+# `gap`: largest difference between systems. `between`: one system right, another wrong. `disagree`: largest difference
+# in rank between two metrics. `raters`: largest difference between raters.
 ORDERS = ("worst", "best", "gap", "between", "disagree", "raters", "shortest", "longest", "given")
-"""``gap``: largest difference between systems. ``between``: one system right, another wrong. ``disagree``: largest
-difference in rank between two metrics. ``raters``: largest difference between raters."""
+# Corners of a lasso at most.
 CORNERS = 200
-"""Corners of a lasso at most."""
+# Words that a search looks for.
 TERMS = 20
-"""Words that a search looks for."""
+# Values that differ by less share their place: smoothing tells apart what is 0.
 DECIMALS = 6
-"""Values that differ by less share their place: smoothing tells apart what is 0."""
+# Filters and orders that are kept, as long as all together have no more rows than `KEPT_ROWS`.
 KEPT = 64
-"""Filters and orders that are kept, as long as all together have no more rows than `KEPT_ROWS`."""
 KEPT_ROWS = 12_000_000
+# Rows whose references are read at a time, where they are not in memory.
 CHUNK = 200_000
-"""Rows whose references are read at a time, where they are not in memory."""
+# Chunks that are read at a time.
 READERS = 2
-"""Chunks that are read at a time."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at. Scores and systems are numbers of the table's."""
+    """Filters and order of a list of items. Scores and systems are indices into those of the table."""
 
     score: int
     order: str = "worst"
@@ -81,17 +81,17 @@ class View:
 
     @property
     def filters(self) -> tuple[Any, ...]:
-        """What captions and items must pass, in a form that does not depend on case or spaces around it."""
+        """All filters, normalized for case and surrounding spaces; a cache key."""
         return self.query.lower(), self.where.strip(), self.low, self.high, self.unscored, self.lasso
 
     @property
     def filtered(self) -> bool:
-        """Whether not all captions pass."""
+        """Whether some captions may not pass."""
         return any(one not in ("", None, False, ()) for one in self.filters)
 
 
 def parse_view(table: ItemTable, address: Mapping[str, str]) -> View:
-    """The view of an address; names that the table lacks and numbers that are none are refused."""
+    """Parse an address; raise InputError for unknown names and invalid numbers."""
     score = _find_score(table, address.get("sort"), _find_default_score(table))
     x, y = _choose_pair(table, score)
     order = address.get("order") or "worst"
@@ -115,12 +115,12 @@ def parse_view(table: ItemTable, address: Mapping[str, str]) -> View:
 
 
 def _find_default_score(table: ItemTable) -> int:
-    """The last metric: what people said is not what is judged."""
+    """Return the last metric; ratings are not the default, because metrics are judged, not people."""
     return max(place for place, score in enumerate(table.scores) if score.kind == "metric")
 
 
 def _choose_pair(table: ItemTable, score: int) -> tuple[int, int]:
-    """Two metrics against each other, or the score that sorts against what people said: as the page begins."""
+    """Return the default axes of the scatter plot: the sort score against a rating, or else the last two metrics."""
     kinds = [one.kind for one in table.scores]
     if "rating" in kinds:
         return _find_default_score(table) if kinds[score] == "rating" else score, kinds.index("rating")
@@ -158,7 +158,7 @@ def _parse_bound(address: Mapping[str, str], key: str) -> float | None:
 
 
 def _parse_polygon(text: str) -> tuple[tuple[float, float], ...]:
-    """Corners written as ``x,y;x,y;…``.
+    """Parse corners written as ``x,y;x,y;…``.
 
     >>> _parse_polygon("0,1;2,3;4,0")
     ((0.0, 1.0), (2.0, 3.0), (4.0, 0.0))
@@ -175,7 +175,7 @@ def _parse_polygon(text: str) -> tuple[tuple[float, float], ...]:
 
 
 class Listed(NamedTuple):
-    """An item of a list."""
+    """An item of a list, with its sort value."""
 
     item: int
     value: float | None
@@ -185,25 +185,25 @@ class Listed(NamedTuple):
 
 
 class Passing(NamedTuple):
-    """The captions that pass the filters of a view, which charts and numbers are about."""
+    """The captions that pass the filters of a view; charts and numbers are about these."""
 
     chosen: pa.Table | None = None
     """The items that a view lists, with a column ``p0``, ``p1``, … of each system where systems differ; None: all."""
 
     @property
     def tables(self) -> dict[str, pa.Table]:
-        """What `condition` reads besides the items."""
+        """The table that the SQL of `build_condition` needs besides the items."""
         return {} if self.chosen is None else {"chosen": self.chosen}
 
     def build_condition(self, system: int) -> str:
-        """SQL that tells whether the caption of a system passes."""
+        """Return SQL that is true if the caption of a system passes."""
         if self.chosen is None:
             return "true"
         where = f" WHERE p{system}" if f"p{system}" in self.chosen.column_names else ""
         return f"items.n IN (SELECT n FROM chosen{where})"
 
     def select_items(self, system: int) -> Ints | None:
-        """The numbers of the items whose caption by a system passes, in order; None for all."""
+        """Return the sorted numbers of the items whose caption by a system passes; None for all."""
         if self.chosen is None:
             return None
         numbers = np.asarray(self.chosen["n"].to_numpy(), dtype=np.int64)
@@ -216,7 +216,7 @@ EVERYTHING = Passing()
 
 
 class ViewStatement(NamedTuple):
-    """SQL that tells which items a view lists: the condition of each system by its number, and of all."""
+    """The filters of a view as SQL: the condition on the caption of each system by its index, and those on items."""
 
     captions: Mapping[int, str]
     terms: Sequence[str]
@@ -226,14 +226,14 @@ class ViewStatement(NamedTuple):
 
     @property
     def where(self) -> str:
-        """All conditions as one; empty where there is none."""
+        """All conditions joined; empty if there are none."""
         either = [" OR ".join(f"({sql})" for sql in self.captions.values())] if self.captions else []
         return " AND ".join(f"({sql})" for sql in (*self.terms, *either))
 
 
 @dataclass(eq=False)
 class Explorer:
-    """A table with the orders and filters that have been asked for."""
+    """A table with a cache of the orders and filters that were requested."""
 
     table: ItemTable
     _kept: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
@@ -244,22 +244,22 @@ class Explorer:
     """What is being computed, so that others wait for it: a page asks for its list and its charts at once."""
 
     def list_systems(self, view: View) -> list[int]:
-        """The systems that a view considers."""
+        """Return the systems of a view."""
         return list(range(len(self.table.systems))) if view.system is None else [view.system]
 
     # What a view lists
 
     def get_total(self, view: View) -> int:
-        """How many items a view lists."""
+        """Return the number of items in a view."""
         chosen = self._get_chosen(view)
         return len(self.table) if chosen is None else len(chosen)
 
     def select_captions(self, view: View) -> Passing:
-        """The captions that charts of a view are about."""
+        """Return the captions that pass the filters, for the charts of a view."""
         return Passing(self._get_chosen(view)) if view.filtered else EVERYTHING
 
     def count(self, view: View) -> int:
-        """How many items a view lists, where no page of it is shown."""
+        """Count the items of a view without caching its list."""
         statement = self.build_statement(view)
         source = self.table.get_source(statement.where)
         with self.table.cursor(**statement.tables) as cursor:
@@ -267,17 +267,17 @@ class Explorer:
             return int(cursor.execute(sql, statement.parameters).fetchall()[0][0])
 
     def read_page(self, view: View, first: int, number: int) -> list[Listed]:
-        """Some of the items that a view lists, in its order."""
+        """Return some of the items of a view, in its order."""
         everyone = (True,) * len(self.table.systems)
         rows = self._read_ordered(view, first, number)
         return [Listed(item, value, tuple(passes) or everyone) for item, value, *passes in rows]
 
     def list_items(self, view: View) -> list[int]:
-        """All items that a view lists, in its order."""
+        """Return all items of a view, in its order."""
         return [row[0] for row in self._read_ordered(view, 0, self.get_total(view))]
 
     def iterate_ids(self, view: View) -> Iterator[list[str]]:
-        """The ids of all items that a view lists, in its order, some thousands at a time."""
+        """Yield the ids of all items of a view, in its order, some thousands at a time."""
         source, key, tables = self._get_source(view)
         with self.table.cursor(**tables) as cursor:
             order = self._build_order(view)
@@ -286,7 +286,7 @@ class Explorer:
                 yield [row[0] for row in rows]
 
     def find_place(self, view: View, item: int) -> int:
-        """Where a view lists an item; −1 where it does not."""
+        """Return the position of an item in a view; −1 if it is not in it."""
         source, key, tables = self._get_source(view)
         with self.table.cursor(**tables) as cursor:
             found = cursor.execute(f"SELECT {key} AS k FROM {source} WHERE n = {item:d}").fetchall()
@@ -300,7 +300,7 @@ class Explorer:
             return int(cursor.execute(count, {} if value is None else {"k": value}).fetchall()[0][0])
 
     def _read_ordered(self, view: View, first: int, number: int) -> list[Any]:
-        """Item, what sorts it, and whether each system passes where there are filters on captions."""
+        """Return rows of item, sort value, and whether each system passes if there are filters on captions."""
         source, key, tables = self._get_source(view)
         chosen = tables.get("chosen")
         if chosen is not None and self.table.whole is not None:  # sorted already
@@ -317,7 +317,7 @@ class Explorer:
         return rows[::-1] if reverse else rows
 
     def _get_source(self, view: View) -> tuple[str, str, dict[str, pa.Table]]:
-        """What stands after FROM, the value that sorts, and the tables that both need."""
+        """Return the FROM clause, the sort value as SQL, and the tables that both need."""
         chosen = self._get_chosen(view)
         if chosen is not None:
             return "chosen", "k", {"chosen": chosen}
@@ -325,7 +325,7 @@ class Explorer:
         return ("ranks" if tables else self.table.get_source(key)), key, tables
 
     def _build_order(self, view: View, reverse: bool = False) -> str:
-        """The order by the value ``k``; items without one come last, equal ones in the order given."""
+        """Return the ORDER BY clause for the sort value ``k``: nulls last, ties in the order of the items."""
         direction = "ASC" if self._is_ascending(view) != reverse else "DESC"
         return f"k {direction} NULLS {'FIRST' if reverse else 'LAST'}, n {'DESC' if reverse else 'ASC'}"
 
@@ -334,7 +334,7 @@ class Explorer:
         return view.order in ("shortest", "given") or view.order == ("worst" if higher else "best")
 
     def _get_chosen(self, view: View) -> pa.Table | None:
-        """The items that pass the filters of a view, with the value that sorts them and which systems pass.
+        """Return the items that pass the filters of a view, with the sort value and which systems pass.
 
         The columns are ``n``, ``k``, and ``p0``, ``p1``, … where there are filters on captions of several systems. The
         table is in order where all items are in memory. Else it is not, and None where there is no filter: DuckDB
@@ -371,7 +371,7 @@ class Explorer:
     def _choose_by_references(
         self, source: str, columns: Sequence[str], statement: ViewStatement, tables: Mapping[str, pa.Table]
     ) -> pa.Table:
-        """Read the references of all items, some at a time; those of an item are in the first run that has it."""
+        """Select items by a filter on references, read in chunks; those of an item are in the first run that has it."""
         import pyarrow as pa
 
         owners = [system for system, run in enumerate(self.table.runs) if run.has_references]
@@ -403,7 +403,7 @@ class Explorer:
     # Which items pass
 
     def build_statement(self, view: View) -> ViewStatement:
-        """The conditions of a view."""
+        """Build the SQL conditions of a view."""
         parameters: dict[str, Any] = dict(self.table.names)
         captions: dict[int, str] = {}
         for system in self.list_systems(view):
@@ -423,7 +423,7 @@ class Explorer:
         )
 
     def _build_conditions(self, view: View, system: int) -> Iterator[Condition]:
-        """The conditions that one caption must meet, all of them."""
+        """Yield the conditions that one caption must all meet."""
         table, prefix = self.table, f"s{system}_"
         if view.where.strip():
             filter = parse_filter(view.where, table.build_schema(system))
@@ -441,11 +441,12 @@ class Explorer:
             yield Condition(f"items.n IN (SELECT n FROM lasso{system})", {})
 
     def _get_inside_lasso(self, view: View, system: int) -> pa.Table:
-        """The items whose dot is inside the lasso: those inside the rectangle around it, looked at more closely."""
+        """Return the items whose point is inside the lasso, from the cache if it is there."""
         key = ("lasso", view.lasso, view.x, view.y, system)
         return self._get_cached(key, lambda: self._find_inside_lasso(view, system))
 
     def _find_inside_lasso(self, view: View, system: int) -> pa.Table:
+        """Find the items inside the lasso: DuckDB selects those in its bounding box, NumPy those in the polygon."""
         import pyarrow as pa
 
         values = [self.table.get_value_sql(system, score) for score in (view.x, view.y)]
@@ -466,7 +467,7 @@ class Explorer:
             return find_thresholds(cursor, source, filter.quantiles)
 
     def _build_search_condition(self, term: str, place: int) -> Condition:
-        """The condition that an item has a word in its id, a caption or a reference."""
+        """Return the condition that an item has a word in its id, a caption or a reference."""
         table = self.table
         captions = [table.get_captions(system) for system in range(len(table.systems))]
         columns = [FilterColumn("text", "items.id"), *captions, table.all_references]
@@ -477,10 +478,10 @@ class Explorer:
     # What sorts them
 
     def _build_sort_key(self, view: View, captions: Mapping[int, str] = {}) -> tuple[str, dict[str, pa.Table]]:
-        """The value that a view sorts by as SQL, and the tables that it needs.
+        """Return the sort value of a view as SQL, and the tables that it needs.
 
-        ``captions`` are the conditions on the captions of each system: one that does not pass sorts nothing. What
-        compares systems compares all of them.
+        ``captions`` are the conditions on the captions of each system; captions that do not pass are not averaged.
+        Orders that compare systems use all of them.
         """
         table, systems = self.table, self.list_systems(view)
         every = range(len(table.systems))
@@ -510,12 +511,12 @@ class Explorer:
         return "0.0", {}
 
     def _get_rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
-        """How far apart the ranks of each item by two scores are, as a share of all; the mean over systems."""
+        """Return how far apart each item's ranks by two scores are, as a share of all; the mean over systems."""
         compute = self._rank_by_duckdb if self.table.whole is None else self._rank_in_memory
         return self._get_cached(("ranks", view.x, view.y, *systems), lambda: compute(view.x, view.y, systems))
 
     def _rank_by_duckdb(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
-        """Sort all items by each score; what is more than the memory goes to the disk."""
+        """Compute rank gaps in DuckDB, which spills to disk if they do not fit in memory."""
         gaps = []
         for system in systems:
             values = [self.table.get_value_sql(system, score) for score in (x, y)]
@@ -537,7 +538,7 @@ class Explorer:
         return table
 
     def _rank_in_memory(self, x: int, y: int, systems: Sequence[int]) -> pa.Table:
-        """Rank items by NumPy: a column is ranked once, for it is compared with several others."""
+        """Compute rank gaps with NumPy; the ranks of a column are cached for further comparisons."""
         import pyarrow as pa
 
         total, number = np.zeros(len(self.table)), np.zeros(len(self.table), dtype=np.int32)
@@ -552,7 +553,7 @@ class Explorer:
         return pa.table({"n": pa.array(np.arange(len(total), dtype=np.int32)), "k": values})
 
     def _rank_values(self, system: int, score: int, values: Floats, chosen: Bools) -> Floats:
-        """The ranks of some values, the best last; equal ones share the mean of theirs. Ranks of all are kept."""
+        """Return the ranks of some values, the best last and ties averaged. Ranks of all items are cached."""
         signed = values if self.table.scores[score].higher else -values
         if chosen.all():
             return self._get_cached(("rank", system, score), lambda: mid_ranks(signed))
@@ -561,7 +562,7 @@ class Explorer:
     # How items compare with all
 
     def compute_rho(self, system: int, x: int, y: int, passing: Passing = EVERYTHING) -> float | None:
-        """Spearman's rho between two scores of a system; of very many items, over a sample."""
+        """Return Spearman's rho between two scores of a system; over a sample if there are very many items."""
         x, y = sorted((x, y))
         step, items = self.table.step, passing.select_items(system)
         if items is not None:
@@ -573,7 +574,7 @@ class Explorer:
         return rho
 
     def compute_agreement(self, passing: Passing = EVERYTHING) -> list[list[list[float | None]]]:
-        """Spearman's rho between all scores, for each system."""
+        """Return the matrix of Spearman's rho between all scores, for each system."""
         scores = range(len(self.table.scores))
         tables: list[list[list[float | None]]] = []
         for system in range(len(self.table.systems)):
@@ -582,7 +583,7 @@ class Explorer:
         return tables
 
     def compute_share_below(self, system: int, score: int, value: float) -> float:
-        """The share of items, in percent, whose value is smaller; of very many items, in a sample."""
+        """Return the percentage of items with a smaller value; in a sample if there are very many items."""
         if (system, score) not in self._facts:
             values = self.table.read_values(system, score, self.table.step)
             self._facts[system, score] = np.sort(values[~np.isnan(values)].round(DECIMALS))
@@ -590,7 +591,7 @@ class Explorer:
         return 100 * float(ordered.searchsorted(round(value, DECIMALS))) / max(1, len(ordered))
 
     def _get_cached(self, key: Any, make: Callable[[], T]) -> T:
-        """What ``make`` returns; the results that were used last are kept."""
+        """Return the cached result of ``make``; concurrent callers with the same key wait for one computation."""
         with self._lock:
             making = self._making.setdefault(key, Lock())
         with making:
@@ -612,7 +613,7 @@ class Explorer:
 
 
 def _get_sort_fields(view: View) -> tuple[Any, ...]:
-    """All that an order depends on."""
+    """Return the fields of a view that its order depends on; a cache key."""
     pair = {"between": (view.better, view.worse), "disagree": (view.x, view.y)}
     return view.order, view.score, view.system, *pair.get(view.order, ())
 
@@ -622,7 +623,7 @@ def _count_present(columns: Sequence[str]) -> str:
 
 
 def build_sql_mean(columns: Sequence[str]) -> str:
-    """SQL of the mean of several columns where they have a value.
+    """Return SQL of the mean of the columns that have a value.
 
     >>> build_sql_mean(["a"])
     'a'
@@ -634,19 +635,19 @@ def build_sql_mean(columns: Sequence[str]) -> str:
 
 
 def build_sql_spread(columns: Sequence[str]) -> str:
-    """SQL of the largest minus the smallest value of each item; null where fewer than two have one."""
+    """Return SQL of the largest minus the smallest value of each item; null if fewer than two have one."""
     values = ", ".join(columns)
     return f"CASE WHEN {_count_present(columns)} > 1 THEN greatest({values}) - least({values}) END"
 
 
 def _compute_rho(x: Floats, y: Floats) -> float | None:
-    """Return Spearman's correlation as JSON has it: None where it is undefined."""
+    """Return Spearman's correlation for JSON: None if it is undefined."""
     rho = spearman(x, y)
     return None if math.isnan(rho) else rho
 
 
 def find_inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) -> Bools:
-    """Which points are in a polygon: a ray from one crosses its edges an odd number of times.
+    """Return a mask of the points inside a polygon: a ray from such a point crosses its edges an odd number of times.
 
     >>> find_inside(np.array([1.0, 3.0]), np.array([1.0, 1.0]), [(0, 0), (2, 0), (2, 2), (0, 2)]).tolist()
     [True, False]

@@ -1,4 +1,4 @@
-"""The explorer on a port of this computer, with the one link that opens it."""
+"""The explorer on a port of this computer, and the link that opens it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class ExplorerServer:
-    """An explorer that listens on a port already, so that its link is known before it answers."""
+    """An explorer whose port is already bound, so that its link is known before it serves."""
 
     app: App
     listener: socket.socket
@@ -34,7 +34,7 @@ class ExplorerServer:
         audio: str | Path | None = None,
         report: Callable[[], Document] | None = None,
     ) -> ExplorerServer:
-        """A server of these runs; port 0 is any free one. A report of theirs has a page, which the link opens."""
+        """Make a server of these runs; port 0 is any free one. With a report, the link opens the report's page."""
         for library in ("starlette", "uvicorn", "duckdb"):
             require(library, "studio")
         import pyarrow
@@ -54,7 +54,7 @@ class ExplorerServer:
         return cls(app, listener, f"http://{name}:{listener.getsockname()[1]}/{first}?token={token}")
 
     def run(self) -> None:
-        """Answer until Ctrl-C."""
+        """Serve until Ctrl-C."""
         from captious.studio._serving import make_server
 
         try:

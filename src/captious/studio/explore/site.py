@@ -1,4 +1,4 @@
-"""The explorer as a folder that any web server can show: the page, its scripts, the data and the images."""
+"""The explorer as a static site: a folder with the page, its scripts, the data and the images."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from captious.studio.explore._summary import Summaries
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.table import ItemTable
 
+# Items of a page without a server.
 MOST = 20_000
-"""Items of a page without a server."""
+# Longest side in pixels of an image that is shown large.
 LARGE = 1024
-"""Longest side in pixels of an image that is shown large."""
 
 
 def export_site(
@@ -36,7 +36,7 @@ def export_site(
     progress: Callable[[int, int], None] | None = None,
     report: Document | None = None,
 ) -> int:
-    """Write the explorer of a table into a folder, a report beside it; gives how many images could not be read."""
+    """Write the explorer of a table, and a report, into a folder; return the number of unreadable images."""
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
     for run in table.runs:
@@ -62,7 +62,7 @@ def export_site(
 def _write_images(
     table: ItemTable, folder: Path, progress: Callable[[int, int], None] | None
 ) -> tuple[list[str], list[str], list[int | None], int]:
-    """Write thumbnails and images; gives their addresses, the number of each item's, and how many could not be read."""
+    """Write thumbnails and images; return their URLs, the index of each item's, and how many could not be read."""
     thumbnails: list[str] = []
     large: list[str] = []
     numbers: dict[Path, int | None] = {}
@@ -93,7 +93,7 @@ def _write_images(
 
 
 def _write_sounds(table: ItemTable, folder: Path) -> list[str | None]:
-    """Copy the sounds; gives the address of each item's, None where it has none that may be played."""
+    """Copy the sounds; return the URL of each item's, None if it has none that may be played."""
     (folder / "sounds").mkdir()
     addresses: dict[Path, str] = {}
     sounds: list[str | None] = []
@@ -111,7 +111,7 @@ def _write_sounds(table: ItemTable, folder: Path) -> list[str | None]:
 
 
 def build_data(table: ItemTable) -> dict[str, Any]:
-    """What the page's scripts read, in the form of a report's page, with ratings and their gaps."""
+    """Build the data of the page, in the format of a report's page, with ratings and their gaps."""
     systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
     explorer = Explorer(table)
     records, summaries = Records(explorer, lambda item, rows: Addresses()), Summaries(explorer)
@@ -153,12 +153,12 @@ def build_data(table: ItemTable) -> dict[str, Any]:
 
 
 def _drop_empty(ratings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What people said without comments and seconds that are not there: the page carries thousands of ratings."""
+    """Drop missing comments and times, because the page contains thousands of ratings."""
     return [{name: value for name, value in one.items() if value not in (None, "")} for one in ratings]
 
 
 def _collect_reasons(table: ItemTable, records: list[dict[str, Any]], system: int) -> list[dict[str, str]]:
-    """Why items have no value, by id, for each score."""
+    """Return the reasons why items have no value, by id, for each score."""
     reasons: list[dict[str, str]] = [{} for _ in table.scores]
     for record in records:
         for place, reason in enumerate(record["systems"][system]["reasons"]):

@@ -35,8 +35,8 @@ import numpy as np
 from captious._core.types import Floats, Ints32
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
-from captious.runs.filters import STORED, FilterColumn, FilterSchema, caption_columns, column_of_type, connect
-from captious.runs.folder import Run, runs_in
+from captious.runs.filters import STORED, FilterColumn, FilterSchema, list_caption_columns, make_column, connect
+from captious.runs.folder import Run, open_runs
 from captious.runs.tables import TEXTS
 from captious.studio.explore._pictures import Media, Pictures, Sounds
 from captious.studio.explore._ratings import (
@@ -51,21 +51,21 @@ from captious.studio.explore._rows import RunRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Bytes that the rows of all runs may take to be held in memory.
 HELD = 512 * 2**20
-"""Bytes that the rows of all runs may take to be held in memory."""
+# Rows that a thread filters at a time.
 BLOCK = 32_768
-"""Rows that a thread filters at a time."""
+# What DuckDB may use; beyond it writes into its temporary folder.
 MEMORY = "700MB"
-"""What DuckDB may use; beyond it writes into its temporary folder."""
+# Items whose images are looked for, to say whether there are any.
 LOOKED_FOR = 50
-"""Items whose images are looked for, to say whether there are any."""
+# Items from which shares and rank correlations are computed where there are more.
 SAMPLE = 1_000_000
-"""Items from which shares and rank correlations are computed where there are more."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One column of numbers to sort, filter and plot by: a metric, or what people said."""
+    """One column of numbers to sort, filter and plot by: a metric or a human rating."""
 
     key: str
     """The written form of a metric, or the name of an aspect that people rated."""
@@ -79,7 +79,7 @@ class Score:
 
     @property
     def short(self) -> str:
-        """How people write it: its name where the written form has no parameters, else its label without spaces."""
+        """Name in filter expressions: the metric's name if it has no parameters, else its label with hyphens."""
         return self.key if "(" not in self.key else re.sub(r"\W+", "-", self.label).strip("-").lower()
 
 
@@ -128,7 +128,7 @@ class SystemRun:
 
 @dataclass(eq=False)
 class ItemTable:
-    """Items by number with the captions and scores of every system."""
+    """The items of all runs, numbered, with the captions and scores of every system."""
 
     runs: tuple[SystemRun, ...]
     connection: Any
@@ -161,7 +161,7 @@ class ItemTable:
 
     @contextmanager
     def cursor(self, **tables: pa.Table) -> Iterator[Any]:
-        """A connection for one thread; ``tables`` are seen by it under their names."""
+        """Open a cursor for one thread, which also sees ``tables`` under their names."""
         with self.connection.cursor() as cursor:
             for name, table in (tables if self.whole is None else {"items": self._blocks, **tables}).items():
                 cursor.register(name, table)
@@ -169,7 +169,7 @@ class ItemTable:
 
     @property
     def _blocks(self) -> pa.Table:
-        """The whole table in pieces for several threads; nothing is copied."""
+        """The table in memory as batches that DuckDB scans in parallel; nothing is copied."""
         import pyarrow as pa
 
         whole = self.whole
@@ -178,23 +178,23 @@ class ItemTable:
         return self._divided
 
     def get_value_sql(self, system: int, score: int) -> str:
-        """The value of a score as SQL."""
+        """Return the value of a score as SQL."""
         one = self.scores[score]
         if one.kind == "rating":
             return f"{self._people}.m{system}_{score}"
         return f"items.m{system}_{score}" if one.key in self.runs[system].signatures else "CAST(NULL AS DOUBLE)"
 
     def get_words_sql(self, system: int) -> str:
-        """The mean number of words of an item's captions as SQL."""
+        """Return the mean number of words of an item's captions as SQL."""
         return f"items.w{system}"
 
     def get_gap_sql(self, system: int) -> str:
-        """The largest difference between two raters as SQL."""
+        """Return the largest difference between two raters as SQL."""
         return f"{self._people}.g{system}" if self.ratings else "CAST(NULL AS DOUBLE)"
 
     @property
     def _people(self) -> str:
-        """The table that holds what people said."""
+        """Name of the table with the ratings."""
         return "people" if self.whole is None else "items"
 
     @property
@@ -203,7 +203,7 @@ class ItemTable:
         return "refs.q" if self.whole is None else "items.q"
 
     def get_source(self, *expressions: str) -> str:
-        """What stands after FROM, so that these expressions can be computed."""
+        """Return the FROM clause for these expressions."""
         return "items" + " LEFT JOIN people USING (n)" * any("people." in one for one in expressions)
 
     @cached_property
@@ -211,7 +211,7 @@ class ItemTable:
         """Further columns of the runs."""
         with self.cursor() as cursor:
             types = {row[0]: row[1] for row in cursor.execute("DESCRIBE items").fetchall()}
-        columns = {name: column_of_type(f"items.f{place}", types[f"f{place}"]) for name, place in self._places.items()}
+        columns = {name: make_column(f"items.f{place}", types[f"f{place}"]) for name, place in self._places.items()}
         return {name: column for name, column in columns.items() if column is not None}
 
     @cached_property
@@ -219,7 +219,7 @@ class ItemTable:
         return _number_fields(self.runs)
 
     def build_schema(self, system: int) -> FilterSchema:
-        """What an expression on the captions of a system may name; the statement needs the parameters `names`."""
+        """Return the columns for filters on the captions of a system; the SQL needs the parameters `names`."""
         by_system = {name: self._build_columns(number) for number, name in enumerate(self.systems)}
         labels = {score.key: score.label for score in self.scores}
         return FilterSchema(by_system[self.systems[system]], labels, by_system)
@@ -230,7 +230,7 @@ class ItemTable:
         return {f"name{number}": name for number, name in enumerate(self.systems)}
 
     def get_captions(self, system: int) -> FilterColumn:
-        """The candidates of a system."""
+        """Return the column of the captions of a system."""
         return FilterColumn("texts", f"items.t{system}", "" if self.whole is None else f"items.h{system}")
 
     @property
@@ -244,7 +244,7 @@ class ItemTable:
             score.key: FilterColumn("number", self.get_value_sql(system, at)) for at, score in enumerate(self.scores)
         }
         built_in = {
-            **caption_columns(f"items.t{system}"),
+            **list_caption_columns(f"items.t{system}"),
             "caption": self.get_captions(system),
             "words": FilterColumn("number", self.get_words_sql(system)),
             "id": FilterColumn("text", "items.id"),
@@ -269,7 +269,7 @@ class ItemTable:
 
     @cached_property
     def positions(self) -> list[Ints32] | None:
-        """The row of each item in each run, −1 where it has none; None where there is one run, whose rows they are."""
+        """The row of each item in each run, −1 if it has none; None for a single run, whose rows are the items."""
         if len(self.runs) == 1:
             return None
         names = [f"coalesce(r{system}, -1) AS r{system}" for system in range(len(self.runs))]
@@ -278,7 +278,7 @@ class ItemTable:
         return [np.asarray(arrays[f"r{system}"], dtype=np.int32) for system in range(len(self.runs))]
 
     def find_item(self, key: str) -> int | None:
-        """The number of the item with an id; of several, the first."""
+        """Return the number of the first item with an id; None if there is none."""
         import pyarrow.compute as pc
 
         if self.whole is not None:
@@ -289,7 +289,7 @@ class ItemTable:
         return None if number is None else int(number)
 
     def read_rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
-        """The rows of these items in the run of each system, None where it has none."""
+        """Return the rows of these items in the run of each system, None if it has none."""
         if self.whole is not None:
             return self._read_whole_rows(items)
         if self.positions is None:
@@ -319,11 +319,11 @@ class ItemTable:
         return result
 
     def read_values(self, system: int, score: int, step: int = 1) -> Floats:
-        """The values of a score in the order of the items, or of every so many of them; NaN where there is none."""
+        """Return the values of a score in the order of the items, NaN if missing; or of every ``step``-th item."""
         return self.read_column(self.get_value_sql(system, score), step)
 
     def read_column(self, value: str, step: int = 1) -> Floats:
-        """What SQL gives as a number for each item in their order, or for every so many of them; NaN for null."""
+        """Evaluate SQL for each item, or every ``step``-th, in their order; as floats, with NaN for null."""
         where = f" WHERE n % {step} = 0" if step > 1 else ""
         if self.whole is not None and value.startswith("items.") and step == 1:
             column: Floats = self.whole[value.removeprefix("items.")].to_numpy().astype(np.float64, copy=False)
@@ -336,7 +336,7 @@ class ItemTable:
 
     @property
     def step(self) -> int:
-        """One in so many items is in the sample for shares and rank correlations."""
+        """The sample for percentiles and rank correlations is every step-th item."""
         return -(-len(self) // SAMPLE) or 1
 
 
@@ -346,8 +346,8 @@ def open_table(
     images: str | Path | None = None,
     audio: str | Path | None = None,
 ) -> ItemTable:
-    """The runs of these folders joined by item id, with ratings from a file, images and sounds from folders."""
-    opened = open_runs(runs)
+    """Join the runs of these folders by item id, with ratings from a file, images and sounds from folders."""
+    opened = open_systems(runs)
     held = sum(run.rows.bytes for run in opened) <= HELD
     scores = _collect_scores(opened)
     folder = tempfile.TemporaryDirectory(prefix="captious-explore-")
@@ -371,10 +371,10 @@ def open_table(
     return table
 
 
-def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[SystemRun]:
-    """Every system of these folders; one that has been named by the user keeps that name.
+def open_systems(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[SystemRun]:
+    """Open every system of these folders; names that the user gave are kept.
 
-    A system is called as in its run, and where two are called the same, by the folders of their runs.
+    Other systems are named as in their run; if two have the same name, by the folders of their runs.
     """
     named = isinstance(folders, Mapping)
     entries = list(folders.items()) if isinstance(folders, Mapping) else [("", folder) for folder in folders]
@@ -382,7 +382,7 @@ def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[
         raise InputError("no run to explore, expected a folder that captious score wrote")
     opened: list[tuple[str, str, dict[str, Run]]] = []
     for chosen, folder in entries:
-        inside = runs_in(folder)
+        inside = open_runs(folder)
         opened.append(
             (chosen, str(folder), {name or _strip_name(run.marker.name): run for name, run in inside.items()})
         )
@@ -401,12 +401,12 @@ def open_runs(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> list[
 
 
 def _strip_name(name: str) -> str:
-    """What a run is called, without folders and endings."""
+    """Return the name of a run without folders and suffixes."""
     return PurePath(name).name.split(".")[0] or "captions"
 
 
 def _collect_scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
-    """The metrics of all runs, each as the first run that has it says, in the order of the runs."""
+    """Return the metrics of all runs in their order, each as described by the first run that has it."""
     scores: dict[str, Score] = {}
     for run in runs:
         for score in run.scores:
@@ -417,7 +417,7 @@ def _collect_scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
 
 
 def _number_fields(runs: Sequence[SystemRun]) -> dict[str, int]:
-    """The number of each further column."""
+    """Number the further columns of the runs."""
     return {name: place for place, name in enumerate(dict.fromkeys(name for run in runs for name in run.fields))}
 
 
@@ -425,14 +425,14 @@ def _number_fields(runs: Sequence[SystemRun]) -> dict[str, int]:
 
 
 def _open_connection(folder: Path, held: bool) -> Any:
-    """A connection that reads no file but its own in this folder, and that nobody can configure."""
+    """Open a connection that reads no file but its own in this folder; its configuration is locked."""
     locked = {"enable_external_access": "false", "lock_configuration": "true"}
     limits = {"memory_limit": MEMORY, "temp_directory": str(folder / "spilled")}
     return connect(":memory:" if held else str(folder / "items.duckdb"), **limits, **locked)
 
 
 def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], held: bool) -> pa.Table | None:
-    """Make the table ``items``; gives it where it is to be held in memory."""
+    """Create the table ``items``; return it if it is kept in memory."""
     keys, places, systems = [score.key for score in scores], _number_fields(runs), list(enumerate(runs))
     for system, run in systems:
         _register(connection, system, run, held)
@@ -462,18 +462,20 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
 
 
 def _lower_texts(texts: str) -> str:
-    """The texts of a list in lower case, one per line, as SQL."""
+    """Return SQL of the texts of a list in lower case, one per line."""
     return f"lower(array_to_string({texts}, chr(10)))"
 
 
 def _build_item_number(runs: int) -> str:
-    """The number of an item as SQL: those of the first run in its order, then what only the second has, and so on."""
+    """Return SQL of the number of an item: first those of the first run in its order, then those only in the second,
+    and so on.
+    """
     order = ", ".join(f"r{system} NULLS LAST" for system in range(runs))
     return f"row_number() OVER (ORDER BY {order}) - 1" if runs > 1 else "r0"
 
 
 def _refuse_repeated(connection: Any, runs: Sequence[SystemRun]) -> None:
-    """Refuse runs that cannot be joined: an id occurs twice in one of them."""
+    """Raise InputError if an id occurs twice in a run: such runs cannot be joined."""
     import pyarrow as pa
 
     for run in runs:
@@ -487,7 +489,7 @@ def _refuse_repeated(connection: Any, runs: Sequence[SystemRun]) -> None:
 
 
 def _refuse_strangers(runs: Sequence[SystemRun], items: int) -> None:
-    """Refuse runs that have no item in common."""
+    """Raise InputError if the runs have no item in common."""
     if len(runs) > 1 and items == sum(len(run.rows) for run in runs):
         first, second = (run.rows.take([0])[0]["id"] if len(run.rows) else None for run in runs[:2])
         raise InputError(
@@ -497,14 +499,14 @@ def _refuse_strangers(runs: Sequence[SystemRun], items: int) -> None:
 
 
 def _list_loaded_columns(run: SystemRun, held: bool) -> list[str]:
-    """The columns of a run that are loaded."""
+    """Return the columns of a run that are loaded."""
     further = [name for name in ("references", "unscored") if held and name in run.rows.schema.names]
     counted = [name for name in ("words",) if name in run.rows.schema.names]
     return ["id", "candidates", *counted, *run.run.metrics, *run.fields, *further]
 
 
 def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
-    """Let a connection read the rows of a run once, as a table with the columns ``r``, ``c0``, ``c1``, …"""
+    """Register the rows of a run as a table that can be read once, with the columns ``r``, ``c0``, ``c1``, …"""
     import pyarrow as pa
 
     names = _list_loaded_columns(run, held)
@@ -516,7 +518,7 @@ def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
 
 
 def _build_select(system: int, run: SystemRun, keys: Sequence[str], places: Mapping[str, int], held: bool) -> str:
-    """SQL that gives the rows of a run the names of the table; a value that is not finite is missing."""
+    """Return SQL that renames the columns of a run to those of the table; values that are not finite become null."""
     columns = []
     for place, name in enumerate(_list_loaded_columns(run, held)):
         sql = f"c{place}"
@@ -525,7 +527,7 @@ def _build_select(system: int, run: SystemRun, keys: Sequence[str], places: Mapp
         elif name == "candidates":
             columns.append(f"{sql} AS t{system}")
             if "words" not in run.rows.schema.names:
-                columns.append(f"{caption_columns(sql)['words'].sql} AS w{system}")
+                columns.append(f"{list_caption_columns(sql)['words'].sql} AS w{system}")
         elif name == "words":
             columns.append(f"CAST({sql} AS DOUBLE) AS w{system}")
         elif name == "references":
@@ -543,7 +545,7 @@ def _build_select(system: int, run: SystemRun, keys: Sequence[str], places: Mapp
 
 
 def _warn_about_media(table: ItemTable, media: Media, column: str) -> Iterator[str]:
-    """A line where no file can be shown: they are outside the runs, or not in the folder that was named."""
+    """Yield a warning if no file can be shown: they are outside the runs, or not in the folder that was named."""
     folder = media.folder
     if column not in table.fields and folder is None:
         return
@@ -564,7 +566,7 @@ def _warn_about_media(table: ItemTable, media: Media, column: str) -> Iterator[s
 
 
 def _add_ratings(table: ItemTable, source: str | Path) -> None:
-    """Add what people said: a score for every aspect, and each rating and comment by item and system."""
+    """Add human ratings to the table: a score for every aspect, and each rating and comment by item and system."""
     import pyarrow as pa
 
     ratings: dict[tuple[int, int], list[CaptionRating]] = {}
@@ -615,7 +617,7 @@ def _make_number_array(values: Sequence[float]) -> pa.Array:
 
 
 def _list_aspects(metrics: Sequence[Score], ratings: Mapping[tuple[int, int], Sequence[CaptionRating]]) -> list[str]:
-    """What people rated, less what repeats the rating and what a metric is called."""
+    """Return the rated aspects, without those that repeat the rating or have the name of a metric."""
     everything = [one.values for group in ratings.values() for one in group]
     names = dict.fromkeys(name for values in everything for name in values)
     taken = {score.key for score in metrics}
@@ -634,7 +636,7 @@ def _make_aspect_score(name: str, ratings: Mapping[tuple[int, int], Sequence[Cap
 
 
 def _match_captions(table: ItemTable, ratings: Sequence[CaptionRating]) -> Iterator[tuple[int, int] | None]:
-    """The item and system that each rating is about: by id or image, and by the system's name or the caption."""
+    """Yield the item and system of each rating: matched by id or image, and by the system's name or the caption."""
     named = [_list_keys(rating) for rating in ratings]
     by_id = _find_items(table, "items.id", {key for keys in named for key in keys})
     unknown = [one for one, keys in zip(ratings, named, strict=True) if not any(key in by_id for key in keys)]
@@ -650,7 +652,7 @@ def _match_captions(table: ItemTable, ratings: Sequence[CaptionRating]) -> Itera
 
 
 def _list_keys(rating: CaptionRating) -> list[str]:
-    """The ids that an item may have, from the id of a rating."""
+    """Return the ids that the item of a rating may have."""
     keys = [rating.id, rating.id.rpartition("/")[0]]
     if rating.system and rating.id.endswith(f"/{rating.system}"):
         keys.insert(0, rating.id.removesuffix(f"/{rating.system}"))
@@ -658,7 +660,7 @@ def _list_keys(rating: CaptionRating) -> list[str]:
 
 
 def _find_items(table: ItemTable, column: str, wanted: set[str]) -> dict[str, int]:
-    """The item for each of these values of a column."""
+    """Return the item for each of these values of a column."""
     import pyarrow as pa
 
     keys = pa.table({"key": pa.array(sorted(wanted), pa.string())})

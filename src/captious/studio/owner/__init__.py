@@ -1,1 +1,1 @@
-"""What the owner of a study sees and does: progress, raters, agreement of metrics, exports, rehearsals."""
+"""The owner's side of a study: progress, raters, metric agreement, exports and simulated raters."""

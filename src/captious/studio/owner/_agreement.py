@@ -1,4 +1,4 @@
-"""The running result: how far chosen metrics agree with the raters so far, as a study of the export would say it."""
+"""Agreement of chosen metrics with the ratings so far, computed as a study of the export would."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from captious.options import LEVEL, Resampling
 from captious.render import Cell, Chart, Column, Section, Series, Table, Text
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
-from captious.studio.collect.kinds.ratings import rated_aspect
+from captious.studio.collect.kinds.ratings import find_rated_aspect
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
-from captious.studio.owner.export import FILES, answer_tables, study_recipe
+from captious.studio.owner.export import FILES, build_answer_tables, make_study_recipe
 from captious.study import correlate
 from captious.study.ratings import Preferences, Ratings, open_judgments
 from captious.study.scores import MetricScores, measure
@@ -22,10 +22,10 @@ from captious.study.scores import MetricScores, measure
 if TYPE_CHECKING:
     from captious.studio.collect._events import Answered
 
+# Metrics for captions with references, unless others are chosen.
 USUAL = ("bleu(n=4)", "rouge", "cider")
-"""Metrics for captions with references, unless others are chosen."""
+# What says how far a metric agrees with people, by kind of task.
 STATISTICS = {"ratings": "tau_b", "ranking": "sample_tau", "pairs": "mean"}
-"""What says how far a metric agrees with people, by kind of task."""
 MEANINGS = {
     "tau_b": "Kendall's tau-b with the ratings",
     "sample_tau": "Kendall's tau-b with the ranks of each set, averaged",
@@ -36,7 +36,7 @@ LABELS = {"tau_b": "τ-b × 100", "sample_tau": "τ-b within a set × 100", "mea
 
 @dataclass(frozen=True)
 class MetricAgreement:
-    """Metrics from the best to the worst, with intervals; or why there is no result yet."""
+    """Metrics from the best to the worst, with intervals; or the reason why there is no result yet."""
 
     statistic: str
     estimates: Mapping[str, Estimate]
@@ -49,20 +49,20 @@ class MetricAgreement:
     level: float = LEVEL
 
     def sections(self) -> list[Section]:
-        """A forest plot and a table."""
+        """Return a table and a forest plot, or the reason why there is no result."""
         title = "Metric agreement so far"
         if self.reason:
             return [Text([self.reason], title)]
-        return [self.table(title), self.chart()]
+        return [self.build_table(title), self.build_chart()]
 
-    def table(self, title: str = "") -> Table:
-        """A row per metric."""
+    def build_table(self, title: str = "") -> Table:
+        """Build a table with a row per metric."""
         value = Column(LABELS[self.statistic], scale=100, decimals=1, level=self.level, bold=True, key=self.statistic)
         rows: list[list[Value]] = [[name, Cell.of(one)] for name, one in self.estimates.items()]
         return Table("metrics", title, ["metric", value], rows, f"{self.rated:,} rated {self._units}: {self.of}")
 
-    def chart(self) -> Chart:
-        """The forest plot."""
+    def build_chart(self) -> Chart:
+        """Build the forest plot."""
         values = [(100 * one.value, 100 * one.low, 100 * one.high) for one in self.estimates.values()]
         points, low, high = zip(*values, strict=True)
         chance = 50.0 if self.statistic == "mean" else 0.0
@@ -77,7 +77,7 @@ class MetricAgreement:
         return "pairs" if self.statistic == "mean" else "captions"
 
     def data(self) -> dict[str, Any]:
-        """What JSON holds."""
+        """Return the agreement as JSON."""
         return {
             "statistic": self.statistic,
             "of": self.of,
@@ -88,9 +88,9 @@ class MetricAgreement:
 
 
 class MetricValues:
-    """Metrics on the captions that people have rated, as ``captious study run`` computes them on the export.
+    """Values of metrics on the rated captions, as ``captious study run`` computes them on the export.
 
-    They are computed again when more captions have been rated: CIDEr counts words in the references of all of them.
+    They are recomputed when more captions have been rated: CIDEr's document frequencies depend on all references.
     """
 
     def __init__(self, metrics: Sequence[str]) -> None:
@@ -98,8 +98,8 @@ class MetricValues:
         self._ids: tuple[str, ...] = ()
         self._scores: list[MetricScores] = []
 
-    def on(self, people: Ratings | Preferences) -> list[MetricScores]:
-        """The values, in the order of the ratings."""
+    def compute_values(self, people: Ratings | Preferences) -> list[MetricScores]:
+        """Return the values in the order of the ratings, from the cache if the same captions are rated."""
         if self._ids != people.ids:
             # Of the first captions a metric may say the same: then it is left out, not an error.
             self._scores = [replace(one, named=False) for one in measure(people, self.metrics)]
@@ -107,28 +107,30 @@ class MetricValues:
         return self._scores
 
 
-def metric_agreement(
+def compute_metric_agreement(
     plan: Plan,
     tasks: Mapping[str, Task],
     answers: Sequence[Answered],
     values: MetricValues,
     resampling: Resampling = Resampling(),
 ) -> MetricAgreement:
-    """Each metric against the answers so far, those of excluded raters left out.
+    """Compute the agreement of each metric with the answers so far, without those of excluded raters.
 
-    It is the study of the very rows that an export writes, with the recipe that stands beside them.
+    It is the study of exactly the rows and the recipe that an export writes.
     """
-    recipe = study_recipe(plan, tasks.values())
+    recipe = make_study_recipe(plan, tasks.values())
     if recipe is None:
         raise InputError(f"a study of kind {plan.kind} has no metric agreement, expected {', '.join(STATISTICS)}")
-    statistic, of = STATISTICS[plan.kind], _asked(plan)
-    rows = answer_tables(plan, tasks, answers)[FILES[plan.kind]]
+    statistic, of = STATISTICS[plan.kind], _describe_target(plan)
+    rows = build_answer_tables(plan, tasks, answers)[FILES[plan.kind]]
     images = plan.file(plan.images) if plan.images and all(task.image for task in tasks.values()) else None
     try:
         if not rows:
             raise InputError("no answer has come in")
         people = open_judgments(rows, columns=recipe.layouts[0], recipe=recipe, images=images)
-        study = correlate(people, values.on(people), recipe=recipe, statistic=statistic, resampling=resampling)
+        study = correlate(
+            people, values.compute_values(people), recipe=recipe, statistic=statistic, resampling=resampling
+        )
         estimates = {study.labels[key]: one for key, one in study.headlines.items()}
     except InputError as error:
         return MetricAgreement(statistic, {}, 0, of, f"No result yet: {error}", resampling.level)
@@ -137,8 +139,8 @@ def metric_agreement(
     return MetricAgreement(statistic, best_first, rated, of, level=resampling.level)
 
 
-def _asked(plan: Plan) -> str:
-    """What metrics are held against: the overall rating, or the first aspect where there is none."""
+def _describe_target(plan: Plan) -> str:
+    """Return what metrics are compared with: the overall rating, or the first aspect if there is none."""
     if plan.kind != "ratings":
         return {"ranking": "ranks", "pairs": "preferences"}[plan.kind]
-    return "overall rating" if plan.overall else rated_aspect(plan).name
+    return "overall rating" if plan.overall else find_rated_aspect(plan).name

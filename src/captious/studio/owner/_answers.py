@@ -1,4 +1,4 @@
-"""Tasks and raters that open: what was shown, what was answered, how long it took, and what was remarked."""
+"""The owner's pages of single tasks and raters: captions shown, answers, times and comments."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from captious.studio.collect._pages import make_image_response, make_sound_respo
 from captious.studio.collect._rendering import PageRenderer, format_point
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
-from captious.studio.owner.export import numbered
+from captious.studio.owner.export import make_sort_key
 
+# Tasks, or answers of a rater, on one page.
 SHOWN = 50
-"""Tasks, or answers of a rater, on one page."""
 PURPOSES = {"work": "", "gold": "check", "repeat": "repeated"}
 
 
 class AnswerLine(NamedTuple):
-    """A caption, or a thing, at the place where the rater saw it, and what was answered."""
+    """A caption or thing in the order that the rater saw, with its answer."""
 
     place: str
     system: str
@@ -35,7 +35,7 @@ class AnswerLine(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerView:
-    """One answer as the owner reads it."""
+    """One answer as the owner's page shows it."""
 
     rater: str
     task: Task
@@ -49,7 +49,7 @@ class AnswerView:
 
 @dataclass(frozen=True)
 class TaskRow:
-    """A task in the list of tasks."""
+    """A row of the list of tasks."""
 
     task: Task
     answers: int
@@ -58,14 +58,14 @@ class TaskRow:
     comments: int
 
 
-def answer_view(plan: Plan, task: Task, one: Answered) -> AnswerView:
-    """What a rater saw and answered, in the order that the rater saw."""
-    purpose, lines = PURPOSES[one.purpose], tuple(answer_lines(plan, task, one))
+def build_answer_view(plan: Plan, task: Task, one: Answered) -> AnswerView:
+    """Build the view of an answer, with captions in the order that the rater saw."""
+    purpose, lines = PURPOSES[one.purpose], tuple(build_answer_lines(plan, task, one))
     return AnswerView(one.rater, task, purpose, lines, one.seconds, one.late, one.excluded, one.comment)
 
 
-def answer_lines(plan: Plan, task: Task, one: Answered) -> list[AnswerLine]:
-    """The captions or things of a page with their answers; a label is a line of its own."""
+def build_answer_lines(plan: Plan, task: Task, one: Answered) -> list[AnswerLine]:
+    """Return a line with the answer for each caption or thing of a page; for labels one line per text."""
     answer = one.answer
     if plan.kind == "yesno":
         words = {True: "yes", False: "no", None: "cannot judge"}
@@ -78,7 +78,7 @@ def answer_lines(plan: Plan, task: Task, one: Answered) -> list[AnswerLine]:
     lines = []
     for place, choice in enumerate(shown, 1):
         if plan.kind == "ratings":
-            said = _ratings(plan, answer["ratings"].get(choice.id, {}))
+            said = _format_ratings(plan, answer["ratings"].get(choice.id, {}))
         elif plan.kind == "ranking":
             said = f"rank {format_point(answer['ranks'][choice.id])} of {len(task.choices)}"
         else:
@@ -92,19 +92,19 @@ def answer_lines(plan: Plan, task: Task, one: Answered) -> list[AnswerLine]:
     return lines
 
 
-def _ratings(plan: Plan, ratings: Mapping[str, float | None]) -> str:
+def _format_ratings(plan: Plan, ratings: Mapping[str, float | None]) -> str:
     values = [(aspect.label, ratings.get(aspect.name)) for aspect in plan.aspects]
     said = [(label, "cannot judge" if value is None else format_point(value)) for label, value in values]
     return said[0][1] if len(said) == 1 else " · ".join(f"{label} {value}" for label, value in said)
 
 
-def task_rows(tasks: Iterable[Task], answers: Sequence[Answered]) -> list[TaskRow]:
-    """All tasks in the order of their numbers."""
+def build_task_rows(tasks: Iterable[Task], answers: Sequence[Answered]) -> list[TaskRow]:
+    """Build the rows of all tasks in the order of their numbers."""
     by_task: dict[str, list[Answered]] = {}
     for one in answers:
         by_task.setdefault(one.task, []).append(one)
     rows = []
-    for task in sorted(tasks, key=lambda one: numbered(one.id)):
+    for task in sorted(tasks, key=lambda one: make_sort_key(one.id)):
         own = [one for one in by_task.get(task.id, ()) if not one.excluded]
         times = [one.seconds for one in own if one.seconds is not None]
         work = sum(one.purpose != "repeat" for one in own)
@@ -112,17 +112,17 @@ def task_rows(tasks: Iterable[Task], answers: Sequence[Answered]) -> list[TaskRo
     return rows
 
 
-def seconds_shown(seconds: float) -> str:
-    """A time that people read at a glance.
+def format_seconds(seconds: float) -> str:
+    """Format a time in seconds or minutes.
 
-    >>> seconds_shown(12.34), seconds_shown(200)
+    >>> format_seconds(12.34), format_seconds(200)
     ('12.3 s', '3.3 min')
     """
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
 class AnswerPages:
-    """The pages of tasks and raters below ``/owner``, and the images and sounds on them."""
+    """The pages of tasks and raters below ``/owner``, with their images and sounds."""
 
     def __init__(
         self,
@@ -133,58 +133,58 @@ class AnswerPages:
         self._plan, self._renderer, self._answers = plan, renderer, answers
 
     def routes(self) -> list[BaseRoute]:
-        """What the owner's pages include."""
+        """Return the routes of these pages."""
         return [
-            Route("/owner/tasks", self.tasks),
-            Route("/owner/tasks/{task}", self.task),
-            Route("/owner/raters/{rater}", self.rater),
-            Route("/owner/image/{task}", self.image),
-            Route("/owner/sound/{task}", self.sound),
+            Route("/owner/tasks", self.show_tasks),
+            Route("/owner/tasks/{task}", self.show_task),
+            Route("/owner/raters/{rater}", self.show_rater),
+            Route("/owner/image/{task}", self.send_image),
+            Route("/owner/sound/{task}", self.send_sound),
         ]
 
-    def tasks(self, request: Request) -> Response:
-        """The list of tasks, some at a time."""
+    def show_tasks(self, request: Request) -> Response:
+        """Show a page of the list of tasks."""
         tasks, answers = self._answers()
-        rows = task_rows(tasks.values(), answers)
+        rows = build_task_rows(tasks.values(), answers)
         return self._render("owner-tasks.html", request, rows, heading="Tasks", overlap=self._plan().overlap)
 
-    def task(self, request: Request) -> Response:
-        """One task with all its answers."""
+    def show_task(self, request: Request) -> Response:
+        """Show one task with all its answers."""
         tasks, answers = self._answers()
         task = tasks.get(request.path_params["task"])
         if task is None:
             raise HTTPException(404)
-        own = sorted((one for one in answers if one.task == task.id), key=lambda one: numbered(one.rater))
-        views = [answer_view(self._plan(), task, one) for one in own]
+        own = sorted((one for one in answers if one.task == task.id), key=lambda one: make_sort_key(one.rater))
+        views = [build_answer_view(self._plan(), task, one) for one in own]
         heading = f"{task.id}: {task.item}" if task.item else task.id
         return self._render("owner-answers.html", request, views, heading=heading, task=task)
 
-    def rater(self, request: Request) -> Response:
-        """One rater with all answers, the first one first."""
+    def show_rater(self, request: Request) -> Response:
+        """Show all answers of one rater, the first one first."""
         tasks, answers = self._answers()
         rater = request.path_params["rater"]
         own = sorted((one for one in answers if one.rater == rater), key=lambda one: one.seq)
         if not own:
             raise HTTPException(404, f"{rater} has not answered a task.")
-        views = [answer_view(self._plan(), tasks[one.task], one) for one in own]
+        views = [build_answer_view(self._plan(), tasks[one.task], one) for one in own]
         return self._render("owner-answers.html", request, views, heading=rater, task=None)
 
-    def image(self, request: Request) -> Response:
-        """The image of a task."""
+    def send_image(self, request: Request) -> Response:
+        """Send the image of a task."""
         task = self._answers()[0].get(request.path_params["task"])
         if task is None or task.image is None:
             raise HTTPException(404)
         return make_image_response(self._plan(), task.image, f"task {task.id}")
 
-    def sound(self, request: Request) -> Response:
-        """The sound of a task."""
+    def send_sound(self, request: Request) -> Response:
+        """Send the sound of a task."""
         task = self._answers()[0].get(request.path_params["task"])
         if task is None or task.audio is None:
             raise HTTPException(404)
         return make_sound_response(self._plan(), task.audio, f"task {task.id}")
 
     def _render(self, template: str, request: Request, rows: Sequence[object], **values: object) -> Response:
-        """A page with some of the rows, and links to those before and after them."""
+        """Render a page with `SHOWN` of the rows, and links to the previous and next ones."""
         written = request.query_params.get("from", "")
         first = int(written[:9]) if written.isascii() and written.isdigit() else 0
         path, last = request.url.path, first + SHOWN
@@ -199,7 +199,7 @@ class AnswerPages:
             later=later,
             pictured=bool(self._plan().images),
             show_references=self._plan().show_references,
-            seconds=seconds_shown,
+            seconds=format_seconds,
             **values,
         )
         return HTMLResponse(text)

@@ -1,4 +1,4 @@
-"""The owner's page: coverage, agreement, time, flags, metrics so far, and what an owner can do about them."""
+"""The owner's page: coverage, agreement, time, flags and metrics so far, with forms to manage the study."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ from captious.options import Resampling
 from captious.render.html import draw
 from captious.stats.agreement import ALPHA_DECIMALS
 from captious.stats.bootstrap import Estimate
-from captious.studio.access import make_form_token, is_same_token
+from captious.studio.access import is_same_token, make_form_token
 from captious.studio.collect._events import Answered, Event, collect_answers
 from captious.studio.collect._rendering import PageRenderer, RendererInForce
 from captious.studio.collect._tables import PERSON
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
-from captious.studio.collect.sessions import invite, study_name
+from captious.studio.collect.sessions import get_study_name, invite
 from captious.studio.collect.tasks import Task
-from captious.studio.owner._agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, metric_agreement
-from captious.studio.owner._answers import AnswerPages, seconds_shown
-from captious.studio.owner._payments import payment_files, payments_table, study_payments
-from captious.studio.owner._results import PeopleResult, people_result
+from captious.studio.owner._agreement import STATISTICS, USUAL, MetricAgreement, MetricValues, compute_metric_agreement
+from captious.studio.owner._answers import AnswerPages, format_seconds
+from captious.studio.owner._payments import build_payments_table, list_payment_files, list_payments
+from captious.studio.owner._results import PeopleResult, compute_people_result
 from captious.studio.owner.export import FILES, export_study
-from captious.studio.owner.history import changes_table, is_paused
-from captious.studio.owner.progress import StudyProgress, progress_of
+from captious.studio.owner.history import build_changes_table, is_paused
+from captious.studio.owner.progress import StudyProgress, compute_progress
 
+# The bootstrap of `captious studio status` and `captious study`: the page shows the same digits.
 SAMPLES = Resampling()
-"""The bootstrap of ``captious studio status`` and ``captious study``: the page shows the same digits."""
+# Seconds between two computations at least, and at least so many times what the last one took.
 PAUSE, SHARE = 2.0, 10.0
-"""Seconds between two computations at least, and at least so many times what the last one took."""
+# Seconds after which raters who have left are looked for, though nothing was stored.
 AGAIN = 60.0
-"""Seconds after which raters who have left are looked for, though nothing was stored."""
+# Seconds after which the page asks for what is new.
 REFRESH = 4.0
-"""Seconds after which the page asks for what is new."""
+# Raters and comments that the page shows, links that it makes at once, and characters of a reason.
 RATERS, COMMENTS, LINKS, REASON = 60, 30, 500, 500
-"""Raters and comments that the page shows, links that it makes at once, and characters of a reason."""
 
 
 @dataclass
 class LiveMetrics:
-    """The agreement of chosen metrics, computed beside the pages of raters."""
+    """The agreement of the chosen metrics, computed in a background thread."""
 
     metrics: tuple[str, ...] = ()
     working: bool = False
@@ -70,9 +70,9 @@ class LiveMetrics:
 
 
 class Dashboard:
-    """The progress of a study, computed again after something happened, but never so often that raters would notice.
+    """The progress of a study, recomputed after new events, but rarely enough not to slow down the pages of raters.
 
-    Methods may be called from several threads.
+    Methods are thread-safe.
     """
 
     def __init__(self, log: StudyLog, metrics: Sequence[str] | None = None) -> None:
@@ -96,18 +96,18 @@ class Dashboard:
 
     @property
     def can_measure(self) -> bool:
-        """Whether metrics can be held against answers of this kind."""
+        """Whether metrics can be compared with answers of this kind."""
         return self.plan.kind in STATISTICS
 
     @property
     def version(self) -> str:
-        """Changes whenever the page would."""
-        progress = self.progress()
+        """A string that changes whenever the page does."""
+        progress = self.get_progress()
         left = sum(rater.state == "left" for rater in progress.raters)
         return f"{progress.seq}-{len(progress.raters)}-{left}-{self.running.version}"
 
-    def progress(self, fresh: bool = False) -> StudyProgress:
-        """The progress as of a moment ago, or with ``fresh`` as of now."""
+    def get_progress(self, fresh: bool = False) -> StudyProgress:
+        """Return the progress of a moment ago, or with ``fresh`` of now."""
         with self._lock:
             if self._progress is None or fresh or time.monotonic() >= self._next:
                 self._read(fresh)
@@ -122,12 +122,12 @@ class Dashboard:
 
     @property
     def people(self) -> PeopleResult:
-        """What raters have said so far; computed when an owner looks."""
-        self.progress()
+        """The human result so far; computed on first access."""
+        self.get_progress()
         with self._lock:
             if self._people is None:
                 begin = time.monotonic()
-                self._people = people_result(self.plan, self.tasks, collect_answers(self._events), SAMPLES)
+                self._people = compute_people_result(self.plan, self.tasks, collect_answers(self._events), SAMPLES)
                 self._next = max(self._next, time.monotonic() + SHARE * (time.monotonic() - begin))
             return self._people
 
@@ -136,14 +136,20 @@ class Dashboard:
         new = list(self.log.events(after=self._events[-1].seq if self._events else 0))
         self._events += new
         if any(event.kind == "amended" for event in new):
-            self.log.read_on()
+            self.log.read_updates()
             self.tasks = self.log.tasks()
             self._values = MetricValues(())
         if new or fresh or self._progress is None or begin >= self._again:
             self._again = begin + AGAIN
-            raters, now = self.log.rater_ids(), datetime.now(timezone.utc)
-            self._progress = progress_of(
-                self.plan, self.tasks, self._events, raters, open_tasks=self.log.leases(), resampling=SAMPLES, now=now
+            raters, now = self.log.list_rater_ids(), datetime.now(timezone.utc)
+            self._progress = compute_progress(
+                self.plan,
+                self.tasks,
+                self._events,
+                raters,
+                open_tasks=self.log.count_leases(),
+                resampling=SAMPLES,
+                now=now,
             )
             self._people = None if new else self._people
             self._stale = self.can_measure
@@ -152,33 +158,33 @@ class Dashboard:
         self._next = time.monotonic() + max(PAUSE, SHARE * (time.monotonic() - begin))
 
     def choose(self, written: str) -> None:
-        """Show the agreement of these metrics from now on."""
+        """Select the metrics whose agreement is shown from now on."""
         metrics = tuple(str(metric) for metric in parse_all([written])) if written.strip() else ()
         with self._metrics_lock:
             self._wanted, self._next_metrics = metrics, 0.0
             self.running = LiveMetrics(version=self.running.version + 1)
-        self.progress(fresh=True)
+        self.get_progress(fresh=True)
 
     @property
     def chosen(self) -> str:
-        """The metrics as they were written."""
+        """The chosen metrics, joined by commas."""
         return ", ".join(self._wanted)
 
     def _compute_metrics(self) -> None:
-        """Begin to compute in a thread of its own, unless one is at work or was a moment ago."""
+        """Start a thread that computes the metrics, unless one is running or ran a moment ago."""
         with self._metrics_lock:
             if self.running.working or time.monotonic() < self._next_metrics:
                 return
             self.running.working, self._stale = True, False
             self.running.version += 1
-            threading.Thread(target=self._metrics, args=(self._wanted, list(self._events)), daemon=True).start()
+            threading.Thread(target=self._run_metrics, args=(self._wanted, list(self._events)), daemon=True).start()
 
-    def _metrics(self, metrics: tuple[str, ...], events: Sequence[Event]) -> None:
+    def _run_metrics(self, metrics: tuple[str, ...], events: Sequence[Event]) -> None:
         agreement, error, begin = None, "", time.monotonic()
         try:
             values = self._values if metrics == self._values.metrics else MetricValues(metrics)
             self._values = values
-            agreement = metric_agreement(self.plan, self.tasks, collect_answers(events), values, SAMPLES)
+            agreement = compute_metric_agreement(self.plan, self.tasks, collect_answers(events), values, SAMPLES)
         except InputError as problem:
             error = str(problem)
         except Exception as problem:  # a metric of somebody else, a model that does not load: the page goes on
@@ -192,7 +198,7 @@ class Dashboard:
 
 
 class OwnerPages:
-    """The routes below ``/owner``. `TokenGate` must stand before them."""
+    """The routes below ``/owner``. They must be guarded by `TokenGate`."""
 
     def __init__(
         self,
@@ -209,10 +215,10 @@ class OwnerPages:
         self._dashboard: Dashboard | None = None
         self._building = threading.Lock()
         self._notice: tuple[str, bool] | None = None
-        self._opened = AnswerPages(log.plan, renderer, self._answers)
+        self._opened = AnswerPages(log.plan, renderer, self._get_answers)
 
-    def _answers(self) -> tuple[Mapping[str, Task], list[Answered]]:
-        self.dashboard.progress()
+    def _get_answers(self) -> tuple[Mapping[str, Task], list[Answered]]:
+        self.dashboard.get_progress()
         return self.dashboard.tasks, self.dashboard.answers
 
     @property
@@ -222,36 +228,36 @@ class OwnerPages:
 
     @property
     def renderer(self) -> PageRenderer:
-        """The pages of the plan in force."""
+        """The page renderer of the plan in force."""
         return self._renderer()
 
     def routes(self) -> list[BaseRoute]:
-        """What the app of a study includes."""
+        """Return the routes for the app of a study."""
         return [
-            Route("/owner", self.page),
-            Route("/owner/live", self.live),
-            Route("/owner/owner.css", self.style),
-            Route("/owner/metrics", self._posted(self.choose), methods=["POST"]),
-            Route("/owner/pause", self._posted(self.pause), methods=["POST"]),
-            Route("/owner/invite", self._posted(self.invite), methods=["POST"]),
-            Route("/owner/raters/{rater}", self._posted(self.act), methods=["POST"]),
+            Route("/owner", self.show_page),
+            Route("/owner/live", self.send_live_part),
+            Route("/owner/owner.css", self.send_style),
+            Route("/owner/metrics", self._make_post_endpoint(self.choose), methods=["POST"]),
+            Route("/owner/pause", self._make_post_endpoint(self.pause), methods=["POST"]),
+            Route("/owner/invite", self._make_post_endpoint(self.invite), methods=["POST"]),
+            Route("/owner/raters/{rater}", self._make_post_endpoint(self.change_rater), methods=["POST"]),
             *self._opened.routes(),
-            Route("/owner/export.zip", self.archive),
-            Route("/owner/export/{name}", self.export),
+            Route("/owner/export.zip", self.send_archive),
+            Route("/owner/export/{name}", self.send_file),
         ]
 
     @property
     def dashboard(self) -> Dashboard:
-        """The dashboard, which is made when an owner first looks: it reads all tasks."""
+        """The dashboard, created on first access because it reads all tasks."""
         with self._building:
             if self._dashboard is None:
                 self._dashboard = Dashboard(self.log, self._metrics)
             return self._dashboard
 
-    def _posted(
+    def _make_post_endpoint(
         self, work: Callable[[Request, Mapping[str, str]], Response]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """An endpoint that reads a form of this page, and works on it in a thread."""
+        """Make an endpoint that parses a form of this page and handles it in a thread."""
 
         async def endpoint(request: Request) -> Response:
             body = await request.body()
@@ -267,15 +273,15 @@ class OwnerPages:
 
     # What an owner sees
 
-    def page(self, request: Request, links: Sequence[tuple[str, str]] = ()) -> Response:
-        """The whole page, with raters and their links that were just made."""
+    def show_page(self, request: Request, links: Sequence[tuple[str, str]] = ()) -> Response:
+        """Show the whole page, with newly created personal links."""
         version = self.dashboard.version
         notice, failed = self._notice or ("", False)
         self._notice = None
         plan = self.plan
         text = self.renderer.render(
             "owner.html",
-            **self._values(request),
+            **self._build_values(request),
             version=version,
             refresh=REFRESH,
             notice=notice,
@@ -283,7 +289,7 @@ class OwnerPages:
             links=links,
             csv=quote("rater,link\r\n" + "".join(f"{rater},{link}\r\n" for rater, link in links)),
             source=plan.source.name,
-            files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml", *self._changes_file()],
+            files=[FILES[plan.kind], "raters.csv", "events.jsonl", "study.toml", *self._list_changes_file()],
             release=__version__,
             kind=plan.kind,
             overlap=plan.overlap,
@@ -291,26 +297,26 @@ class OwnerPages:
         )
         return HTMLResponse(text)
 
-    def _changes_file(self) -> list[str]:
-        return ["changes.jsonl"] if self.dashboard.progress().changes else []
+    def _list_changes_file(self) -> list[str]:
+        return ["changes.jsonl"] if self.dashboard.get_progress().changes else []
 
-    def live(self, request: Request) -> Response:
-        """The part of the page that changes; nothing where the browser has this version of it."""
+    def send_live_part(self, request: Request) -> Response:
+        """Send the part of the page that changes; status 204 if the browser has this version."""
         version = self.dashboard.version
         if request.query_params.get("version") == version:
             return Response(status_code=204)
-        text = self.renderer.render("owner-live.html", **self._values(request))
+        text = self.renderer.render("owner-live.html", **self._build_values(request))
         return HTMLResponse(text, headers={"x-version": version})
 
-    def _values(self, request: Request) -> dict[str, Any]:
-        """What both templates show."""
-        progress, running, people = self.dashboard.progress(), self.dashboard.running, self.dashboard.people
+    def _build_values(self, request: Request) -> dict[str, Any]:
+        """Return the variables of both templates."""
+        progress, running, people = self.dashboard.get_progress(), self.dashboard.running, self.dashboard.people
         raters = progress.raters if "all" in request.query_params else progress.raters[:RATERS]
         states = [rater.state for rater in progress.raters]
         agreement = running.agreement
         return {
             "csrf": self._csrf,
-            "open_link": "" if self.plan.source.name == "links" else f"{self.address}/s/{study_name(self.plan)}",
+            "open_link": "" if self.plan.source.name == "links" else f"{self.address}/s/{get_study_name(self.plan)}",
             "progress": progress,
             "cover": progress.coverage,
             "active": sum(state in ("working", "done", "left") for state in states),
@@ -318,20 +324,20 @@ class OwnerPages:
             "finished": states.count("done"),
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),
-            "charts": Markup("".join(map(draw, progress.charts()))),
-            "agreement_table": Markup(draw(progress.agreement_table())) if len(progress.questions) > 1 else "",
+            "charts": Markup("".join(map(draw, progress.build_charts()))),
+            "agreement_table": Markup(draw(progress.build_agreement_table())) if len(progress.questions) > 1 else "",
             "people": people,
             "people_charts": Markup("".join(map(draw, people.charts))),
             "people_tables": Markup("".join(map(draw, people.tables))),
             "can_measure": self.dashboard.can_measure,
             "chosen": self.dashboard.chosen,
             "running": running,
-            "metrics_chart": Markup(draw(agreement.chart())) if agreement and not agreement.reason else "",
-            "metrics_table": Markup(draw(agreement.table())) if agreement and not agreement.reason else "",
+            "metrics_chart": Markup(draw(agreement.build_chart())) if agreement and not agreement.reason else "",
+            "metrics_table": Markup(draw(agreement.build_table())) if agreement and not agreement.reason else "",
             "paused": is_paused(progress.changes),
-            "changes_table": Markup(draw(changes_table(progress.changes))) if progress.changes else "",
-            "payments_table": self._payments(progress),
-            "payment_files": payment_files(self.plan),
+            "changes_table": Markup(draw(build_changes_table(progress.changes))) if progress.changes else "",
+            "payments_table": self._render_payments(progress),
+            "payment_files": list_payment_files(self.plan),
             "raters": raters,
             "has_checks": any(rater.passed + rater.failed for rater in progress.raters),
             "has_repeats": any(rater.repeats.tasks for rater in progress.raters),
@@ -339,29 +345,29 @@ class OwnerPages:
             "comments": progress.comments[::-1][:COMMENTS],
             "hidden_comments": max(0, len(progress.comments) - COMMENTS),
             "now": datetime.now(timezone.utc).strftime("%H:%M:%S"),
-            "percent": _percent,
-            "seconds": seconds_shown,
-            "number": _number,
-            "alpha": _alpha,
-            "interval": _interval,
+            "percent": _format_percent,
+            "seconds": format_seconds,
+            "number": _format_number,
+            "alpha": _format_alpha,
+            "interval": _format_interval,
         }
 
-    def _payments(self, progress: StudyProgress) -> str:
-        """Who is to be paid, of a study whose raters a platform sends."""
+    def _render_payments(self, progress: StudyProgress) -> str:
+        """Render the table of payments, if the raters come from a platform."""
         if self.plan.source.name not in PERSON:
             return ""
-        return Markup(draw(payments_table(study_payments(self.plan, progress.raters, self.log.identities()))))
+        return Markup(draw(build_payments_table(list_payments(self.plan, progress.raters, self.log.identities()))))
 
-    def style(self, request: Request) -> Response:
-        """The report's style, then that of this page."""
+    def send_style(self, request: Request) -> Response:
+        """Send the style sheet of the report followed by that of this page."""
         report = (files("captious.render") / "page" / "page.css").read_text(encoding="utf-8")
         own = self.renderer.static_files["owner.css"][0].decode()
         return Response(f"{report}\n{own}", media_type="text/css")
 
     # What an owner does
 
-    def act(self, request: Request, form: Mapping[str, str]) -> Response:
-        """Exclude or reinstate a rater, or release what the rater has open."""
+    def change_rater(self, request: Request, form: Mapping[str, str]) -> Response:
+        """Exclude or reinstate a rater, or release the rater's open tasks."""
         acts = {
             "exclude": (self.log.exclude, "excluded"),
             "reinstate": (self.log.reinstate, "reinstated"),
@@ -369,17 +375,17 @@ class OwnerPages:
         }
         rater, reason = request.path_params["rater"], form.get("reason", "").strip()[:REASON]
         if form.get("action") not in acts or not reason:
-            return self._back("Give a reason: the log records it.", failed=True)
+            return self._redirect("Give a reason: the log records it.", failed=True)
         act, done = acts[form["action"]]
         try:
             act(rater, reason)
         except InputError as error:
-            return self._back(str(error), failed=True)
-        self.dashboard.progress(fresh=True)
-        return self._back(f"{rater} is {done}: {reason}")
+            return self._redirect(str(error), failed=True)
+        self.dashboard.get_progress(fresh=True)
+        return self._redirect(f"{rater} is {done}: {reason}")
 
     def pause(self, request: Request, form: Mapping[str, str]) -> Response:
-        """Pause the study with a message for raters, or go on with it."""
+        """Pause the study with a message for raters, or resume it."""
         message = form.get("message", "").strip()[:REASON]
         try:
             if form.get("action") == "resume":
@@ -387,74 +393,76 @@ class OwnerPages:
             else:
                 self.log.pause("paused on the owner's page", message)
         except InputError as error:
-            return self._back(str(error), failed=True)
-        self.dashboard.progress(fresh=True)
-        return self._back("The study continues." if form.get("action") == "resume" else "The study is paused.")
+            return self._redirect(str(error), failed=True)
+        self.dashboard.get_progress(fresh=True)
+        return self._redirect("The study continues." if form.get("action") == "resume" else "The study is paused.")
 
     def choose(self, request: Request, form: Mapping[str, str]) -> Response:
-        """Choose the metrics of the running result."""
+        """Select the metrics whose agreement is shown."""
         try:
             self.dashboard.choose(form.get("metrics", ""))
         except InputError as error:
-            return self._back(str(error), failed=True)
-        return self._back("", part="metrics")
+            return self._redirect(str(error), failed=True)
+        return self._redirect("", part="metrics")
 
     def invite(self, request: Request, form: Mapping[str, str]) -> Response:
-        """Make personal links; they are shown once, since the log keeps their hashes alone."""
+        """Create personal links; they are shown only once, because the log stores only their hashes."""
         if self.plan.source.name != "links":
-            return self._back("This study has one link for everybody, and no personal ones.", failed=True)
+            return self._redirect("This study has one link for everybody, and no personal ones.", failed=True)
         written = form.get("number", "")
         if not (written.isascii() and written.isdigit() and 1 <= int(written[:9]) <= LINKS):
-            return self._back(f"Expected a number of links from 1 to {LINKS}.", failed=True)
+            return self._redirect(f"Expected a number of links from 1 to {LINKS}.", failed=True)
         links = invite(self.log, int(written), self.address)
-        self.dashboard.progress(fresh=True)
-        return self.page(request, links)
+        self.dashboard.get_progress(fresh=True)
+        return self.show_page(request, links)
 
-    def _back(self, notice: str, failed: bool = False, part: str = "") -> Response:
+    def _redirect(self, notice: str, failed: bool = False, part: str = "") -> Response:
         self._notice = (notice, failed) if notice else None
         return RedirectResponse(f"/owner#{part}" if part else "/owner", 303)
 
     # Export
 
-    def archive(self, request: Request) -> Response:
-        """All files of the export."""
+    def send_archive(self, request: Request) -> Response:
+        """Send a zip file of the export."""
         content = io.BytesIO()
         with TemporaryDirectory() as folder, zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in self._exported(Path(folder)):
+            for path in self._write_export(Path(folder)):
                 archive.write(path, path.name)
-        return _download(content.getvalue(), f"{self.plan.path.stem}-export.zip", "application/zip")
+        return _make_download(content.getvalue(), f"{self.plan.path.stem}-export.zip", "application/zip")
 
-    def export(self, request: Request) -> Response:
-        """One file of the export, by its name."""
+    def send_file(self, request: Request) -> Response:
+        """Send one file of the export, by its name."""
         with TemporaryDirectory() as folder:
             name = request.path_params["name"]
-            paths = {path.name: path for path in self._exported(Path(folder), name in payment_files(self.plan))}
+            paths = {
+                path.name: path for path in self._write_export(Path(folder), name in list_payment_files(self.plan))
+            }
             path = paths.get(name)
             if path is None:
                 raise HTTPException(404)
-            return _download(path.read_bytes(), path.name, "application/octet-stream")
+            return _make_download(path.read_bytes(), path.name, "application/octet-stream")
 
-    def _exported(self, folder: Path, payments: bool = False) -> list[Path]:
+    def _write_export(self, folder: Path, payments: bool = False) -> list[Path]:
         export_study(self.log, folder / "export", payments=payments)
         return sorted((folder / "export").iterdir())
 
 
-def _download(content: bytes, name: str, kind: str) -> Response:
+def _make_download(content: bytes, name: str, kind: str) -> Response:
     plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
     return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{plain}"'})
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.0f} %"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
 
 
-def _alpha(value: float) -> str:
+def _format_alpha(value: float) -> str:
     return f"{value:.{ALPHA_DECIMALS}f}".replace("-", "−")
 
 
-def _interval(estimate: Estimate) -> str:
-    return "" if math.isnan(estimate.low) else f"[{_alpha(estimate.low)}, {_alpha(estimate.high)}]"
+def _format_interval(estimate: Estimate) -> str:
+    return "" if math.isnan(estimate.low) else f"[{_format_alpha(estimate.low)}, {_format_alpha(estimate.high)}]"

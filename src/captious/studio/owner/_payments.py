@@ -1,6 +1,6 @@
-"""Who is to be paid: raters with their ids on a platform, what they did, and a suggestion for each.
+"""Payments: raters with their ids on a platform, their work, and a suggested action for each.
 
-Nothing here pays or rejects anybody: an owner reads the table, and takes it to the platform.
+Nothing here pays or rejects anybody: owners read the table and act on the platform.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from captious.studio.collect.plan import Plan
 from captious.studio.owner.raters import RaterProgress, State
 
 Action = Literal["approve", "look", "ask to return", "wait"]
+# The parameter that names the submission, of those that a platform sends.
 SUBMISSION = {"prolific": "SESSION_ID", "mturk": "assignmentId"}
-"""The parameter that names the submission, of those that a platform sends."""
+# The whole table, and what the platforms' forms for many submissions at once take.
 FILE, APPROVE, REVIEW = "payments.csv", "prolific-approve.txt", "mturk-review.csv"
-"""The whole table, and what the platforms' forms for many submissions at once take."""
 
 
 @dataclass(frozen=True)
 class Payment:
-    """One rater who came, and what an owner should do about the pay."""
+    """One rater who came, with the suggested action."""
 
     rater: str
     person: str
@@ -48,17 +48,17 @@ class Payment:
     """What the time is worth at the plan's pay an hour."""
 
 
-def study_payments(
+def list_payments(
     plan: Plan, raters: Iterable[RaterProgress], identities: Mapping[str, Mapping[str, str]]
 ) -> list[Payment]:
-    """A row for everybody who came, in the order of the raters' numbers."""
+    """Return a payment for every rater who came, in the order of the raters' numbers."""
     source = plan.source.name
     payments = []
     for rater in sorted(raters, key=lambda one: (len(one.id), one.id)):
         if rater.state == "invited":
             continue
         known = identities.get(rater.id, {})
-        action, reason = _suggestion(rater, plan)
+        action, reason = _suggest_action(rater, plan)
         payments.append(
             Payment(
                 rater.id,
@@ -78,8 +78,8 @@ def study_payments(
     return payments
 
 
-def _suggestion(rater: RaterProgress, plan: Plan) -> tuple[Action, str]:
-    """What an owner could do, and why. Nobody is suggested for rejection: that is for a person to decide."""
+def _suggest_action(rater: RaterProgress, plan: Plan) -> tuple[Action, str]:
+    """Suggest an action with its reason. Rejection is never suggested: a person must decide that."""
     flags = "; ".join(flag.reason for flag in rater.flags)
     if rater.state == "excluded":
         return "look", f"excluded: {rater.reason}"
@@ -97,8 +97,8 @@ def _suggestion(rater: RaterProgress, plan: Plan) -> tuple[Action, str]:
     return "wait", "is at work"
 
 
-def payments_table(payments: Sequence[Payment]) -> Table:
-    """The payments as a table of a page."""
+def build_payments_table(payments: Sequence[Payment]) -> Table:
+    """Build the table of payments."""
     paid = any(one.pay is not None for one in payments)
     columns: list[Column | str] = ["rater", "status", "suggested", "because", Column("tasks")]
     columns += [Column("minutes", decimals=1), "checks passed", *([Column("pay", decimals=2)] if paid else [])]
@@ -116,10 +116,10 @@ def payments_table(payments: Sequence[Payment]) -> Table:
 
 
 def write_payments(plan: Plan, payments: Sequence[Payment], folder: Path) -> dict[str, int]:
-    """Write the table, and what the form of the platform takes; gives the rows of each file."""
+    """Write the table, and the file for the bulk form of the platform; return the number of rows of each file."""
     source = plan.source.name
-    rows = [_row(one, source) for one in payments]
-    write_csv({name: [row[name] for row in rows] for name in _row(_NOBODY, source)}, folder / FILE)
+    rows = [_make_row(one, source) for one in payments]
+    write_csv({name: [row[name] for row in rows] for name in _make_row(_NOBODY, source)}, folder / FILE)
     counts = {FILE: len(rows)}
     if source == "prolific":
         approved = [one.person for one in payments if one.action == "approve" and one.person]
@@ -139,15 +139,15 @@ def write_payments(plan: Plan, payments: Sequence[Payment], folder: Path) -> dic
     return counts
 
 
-def payment_files(plan: Plan) -> list[str]:
-    """The files that `write_payments` makes of a study."""
+def list_payment_files(plan: Plan) -> list[str]:
+    """Return the names of the files that `write_payments` writes for a study."""
     return [FILE, *{"prolific": [APPROVE], "mturk": [REVIEW]}.get(plan.source.name, [])]
 
 
 _NOBODY = Payment("", "", "", "", "working", 0, 0.0, 0, 0, "wait", "", None)
 
 
-def _row(one: Payment, source: str) -> dict[str, Any]:
+def _make_row(one: Payment, source: str) -> dict[str, Any]:
     names = {"prolific": ("participant_id", "submission_id"), "mturk": ("WorkerId", "AssignmentId")}
     person, submission = names.get(source, ("name", ""))
     return {

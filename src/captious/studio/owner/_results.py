@@ -1,4 +1,4 @@
-"""What raters have said so far: which system they prefer, and how often each answer was given."""
+"""Human results so far: the ranking of systems, and counts of every answer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from captious.studio.collect._events import Answered
 from captious.studio.collect._rendering import format_point
 from captious.studio.collect.plan import Aspect, Plan
 from captious.studio.collect.tasks import Task
-from captious.studio.owner.export import FILES, answer_tables, study_recipe
+from captious.studio.owner.export import FILES, build_answer_tables, make_study_recipe
 from captious.study import systems
 from captious.study.ranking import SystemRanking
 from captious.study.ratings import open_judgments
 
 CANNOT, NEITHER = "cannot judge", "neither"
+# Points of a scale that have a bar each; a longer scale is cut into bins.
 MOST_POINTS, BINS = 11, 10
-"""Points of a scale that have a bar each; a longer scale is cut into bins."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class AnswerCounts:
 
     @property
     def most(self) -> int:
-        """The largest count, and never 0: the longest bar."""
+        """The largest count, at least 1: the length of the longest bar."""
         return max([1, *(count for _, count in self.counts)])
 
 
 @dataclass(frozen=True)
 class PeopleResult:
-    """The ranking of systems so far, or why there is none; and the answers to every question, counted."""
+    """The ranking of systems so far, or why there is none; and the counts of answers to every question."""
 
     ranking: SystemRanking | None
     reason: str
@@ -50,7 +50,7 @@ class PeopleResult:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables of the ranking, without bars: they have a style of their own, which the page refuses."""
+        """The tables of the ranking, without bars: these need inline styles, which the page's content policy blocks."""
         shown = [one for one in self._sections if isinstance(one, Table) and not one.detail]
         return [replace(one, columns=[replace(column, bar=False) for column in one.heads]) for one in shown]
 
@@ -64,19 +64,19 @@ class PeopleResult:
         return [] if self.ranking is None else self.ranking.sections()
 
 
-def people_result(
+def compute_people_result(
     plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered], resampling: Resampling
 ) -> PeopleResult:
-    """The result of the very rows that an export writes, those of excluded raters left out."""
+    """Compute the result of exactly the rows that an export writes, without excluded raters."""
     counted = [one for one in answers if one.purpose == "work" and not one.excluded]
-    counts = tuple(answer_counts(plan, tasks, counted)) if counted else ()
-    recipe = study_recipe(plan, tasks.values())
+    counts = tuple(count_answers(plan, tasks, counted)) if counted else ()
+    recipe = make_study_recipe(plan, tasks.values())
     if recipe is None:
         return PeopleResult(None, "Answers of this kind do not compare systems.", counts)
     if not counted:
         return PeopleResult(None, "No result yet: no answer has come in.", counts)
     try:
-        rows = answer_tables(plan, tasks, answers)[FILES[plan.kind]]
+        rows = build_answer_tables(plan, tasks, answers)[FILES[plan.kind]]
         people = open_judgments(rows, columns=recipe.layouts[0], recipe=recipe)
         ranking = systems(people, resampling=resampling)
     except InputError as error:
@@ -84,38 +84,38 @@ def people_result(
     return PeopleResult(ranking, "", counts)
 
 
-def answer_counts(plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]) -> list[AnswerCounts]:
-    """The answers to every question of the study, counted."""
+def count_answers(plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]) -> list[AnswerCounts]:
+    """Count the answers to every question of the study."""
     if plan.kind == "ratings":
-        return [_rating_counts(aspect, answers) for aspect in plan.aspects]
+        return [_count_ratings(aspect, answers) for aspect in plan.aspects]
     if plan.kind == "ranking":
-        return [_counted("ranked best", [name for one in answers for name in _best(tasks[one.task], one)])]
+        return [_count_texts("ranked best", [name for one in answers for name in _find_best(tasks[one.task], one)])]
     if plan.kind == "pairs":
-        preferred = [(names_of(tasks[one.task]), one.answer["preferred"]) for one in answers]
-        return [_counted("preferred", [NEITHER if key is None else names[key] for names, key in preferred])]
+        preferred = [(name_captions(tasks[one.task]), one.answer["preferred"]) for one in answers]
+        return [_count_texts("preferred", [NEITHER if key is None else names[key] for names, key in preferred])]
     if plan.kind == "yesno":
         words = {True: "yes", False: "no", None: CANNOT}
-        return [_counted("seen", [words[value] for one in answers for value in one.answer["seen"].values()])]
-    return [_counted(plan.label, [str(one.answer["label"] or CANNOT) for one in answers])]
+        return [_count_texts("seen", [words[value] for one in answers for value in one.answer["seen"].values()])]
+    return [_count_texts(plan.label, [str(one.answer["label"] or CANNOT) for one in answers])]
 
 
-def names_of(task: Task) -> dict[str, str]:
-    """What the captions of a task are called: their systems, or their places in the file."""
+def name_captions(task: Task) -> dict[str, str]:
+    """Return names of the captions of a task by id: their systems, or their positions in the file."""
     return {choice.id: choice.system or f"caption {place}" for place, choice in enumerate(task.choices, 1)}
 
 
-def _best(task: Task, one: Answered) -> list[str]:
-    ranks, names = one.answer["ranks"], names_of(task)
+def _find_best(task: Task, one: Answered) -> list[str]:
+    ranks, names = one.answer["ranks"], name_captions(task)
     return [names[choice] for choice, rank in ranks.items() if rank == max(ranks.values())]
 
 
-def _counted(question: str, answers: Sequence[str]) -> AnswerCounts:
-    """Answers that are words, the most frequent first."""
+def _count_texts(question: str, answers: Sequence[str]) -> AnswerCounts:
+    """Count answers that are texts, the most frequent first."""
     return AnswerCounts(question, tuple(Counter(answers).most_common()), f"{len(answers):,} answers")
 
 
-def _rating_counts(aspect: Aspect, answers: Sequence[Answered]) -> AnswerCounts:
-    """Ratings in the order of the scale."""
+def _count_ratings(aspect: Aspect, answers: Sequence[Answered]) -> AnswerCounts:
+    """Count ratings in the order of the scale; long scales are binned."""
     given = [ratings.get(aspect.name) for one in answers for ratings in one.answer["ratings"].values()]
     values = [float(value) for value in given if value is not None]
     unable = len(given) - len(values)

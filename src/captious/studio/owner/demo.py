@@ -1,4 +1,4 @@
-"""A study to try first: the drawn scenes that come with the package, rated by twenty simulated people already."""
+"""A demonstration study: the drawn scenes of the package, rated by twenty simulated people."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from captious.studio.owner.simulate import simulate_raters
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Layout
 
+# Simulated people, and images whose right answer is known.
 RATERS, GOLD = 20, 4
-"""Simulated people, and images whose right answer is known."""
 CAPTIONERS = ("parrot", "sloppy", "solid", "expert")
 TEXT = """\
 title = "Which captioner describes best?"
@@ -51,13 +51,13 @@ repeat = 2
 """
 
 
-def demo_study(folder: Path) -> tuple[Plan, StudyLog]:
-    """A study in a folder, with the answers of simulated people. One that already exists goes on as it is."""
+def open_demo_study(folder: Path) -> tuple[Plan, StudyLog]:
+    """Create a study with simulated answers in a folder, or open the one that exists."""
     path = folder / "study.toml"
-    ratings = demo_ratings()
+    ratings = read_demo_ratings()
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        write_jsonl(folder / "gold.jsonl", _gold(ratings))
+        write_jsonl(folder / "gold.jsonl", _select_gold(ratings))
         files: dict[str, object] = {"captions": [str(DEMO / "predictions" / f"{name}.json") for name in CAPTIONERS]}
         files |= {"references": str(DEMO / "references.json"), "images": str(DEMO / "images")}
         path.write_text(
@@ -69,13 +69,13 @@ def demo_study(folder: Path) -> tuple[Plan, StudyLog]:
     return plan, log
 
 
-def demo_ratings() -> Ratings:
-    """What the simulated people go by."""
+def read_demo_ratings() -> Ratings:
+    """Read the ratings that the simulated people follow."""
     return open_ratings(DEMO / "ratings.jsonl", columns=Layout("ratings.jsonl", system="captioner"))
 
 
-def _gold(ratings: Ratings) -> list[dict[str, object]]:
-    """Images of which everybody says that the expert is good and the parrot bad."""
+def _select_gold(ratings: Ratings) -> list[dict[str, object]]:
+    """Return gold tasks: images whose ratings clearly prefer the expert to the parrot."""
     means = dict(zip(ratings.ids, ratings.mean.tolist(), strict=True))
     clear = [item for item in dict.fromkeys(ratings.groups) if means[f"{item}/expert"] - means[f"{item}/parrot"] >= 3]
     return [{"id": item, "expected": {"expert": [3, 5], "parrot": [1, 2]}} for item in clear[:GOLD]]

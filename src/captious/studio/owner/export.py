@@ -1,4 +1,4 @@
-"""The answers of a study as rows, as the recipe of a study of them, and as files that other commands read."""
+"""Export of a study: answers as rows, the recipe of a study of metrics, and files for other commands."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
 from captious.studio.collect._events import Answered, collect_answers
 from captious.studio.collect._survey import collect_survey_rows
-from captious.studio.collect.kinds import kind_of, measurement_of
-from captious.studio.collect.kinds.labels import NONE, merged
-from captious.studio.collect.kinds.ratings import overall_rating, rated_aspect
+from captious.studio.collect.kinds import get_measurement, kind_of
+from captious.studio.collect.kinds.labels import NONE, merge_labels
+from captious.studio.collect.kinds.ratings import compute_overall, find_rated_aspect
 from captious.studio.collect.plan import EXPORTED, KindName, Plan
 from captious.studio.collect.tasks import Choice, Task
-from captious.studio.owner._payments import payment_files, study_payments, write_payments
-from captious.studio.owner.history import StudyChange, change_row, study_changes
-from captious.studio.owner.raters import RaterProgress, rater_progress
+from captious.studio.owner._payments import list_payment_files, list_payments, write_payments
+from captious.studio.owner.history import StudyChange, list_changes, make_change_row
+from captious.studio.owner.raters import RaterProgress, compute_rater_progress
 from captious.study.recipes import Recipe
 
 if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 Row = dict[str, Any]
+# Where the answers of each kind of task go.
 FILES = {
     "ratings": "ratings.jsonl",
     "ranking": "rankings.jsonl",
@@ -37,13 +38,12 @@ FILES = {
     "yesno": "answers.jsonl",
     "labels": "humans.jsonl",
 }
-"""Where the answers of each kind of task go."""
 
 
-def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:
-    """Rows by file: the answers themselves; those to checks and repeated tasks apart, where there are any.
+def build_answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, list[Row]]:
+    """Return rows by file name: the answers, and in separate files those to checks, repeats and practice, if any.
 
-    The order is that of the tasks and of the raters, not of arrival.
+    Rows are in the order of the tasks and of the raters, not of arrival.
     """
     by_task: dict[str, list[Answered]] = {}
     for one in answers:
@@ -53,23 +53,23 @@ def answer_tables(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answe
     repeats: list[Row] = []
     gold: list[Row] = []
     practice: list[Row] = []
-    for task in sorted(tasks.values(), key=lambda one: numbered(one.id)):
-        several = sorted(by_task.get(task.id, ()), key=lambda one: numbered(one.rater))
+    for task in sorted(tasks.values(), key=lambda one: make_sort_key(one.id)):
+        several = sorted(by_task.get(task.id, ()), key=lambda one: make_sort_key(one.rater))
         work = [one for one in several if one.purpose == "work"]
         if plan.kind != "labels":
-            main += [row for one in work for row in answer_rows(plan, task, one)]
+            main += [row for one in work for row in build_answer_rows(plan, task, one)]
         elif task.gold is None:
-            main.append(humans_row(plan, task, work))
+            main.append(build_humans_row(plan, task, work))
         again = [one for one in several if one.purpose == "repeat"]
-        repeats += [row for one in again for row in answer_rows(plan, task, one)]
-        gold += [_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
-        practice += [_gold_row(plan, task, one) for one in several if one.purpose == "practice"]
+        repeats += [row for one in again for row in build_answer_rows(plan, task, one)]
+        gold += [_build_gold_row(plan, task, one) for one in several if one.purpose == "gold"]
+        practice += [_build_gold_row(plan, task, one) for one in several if one.purpose == "practice"]
     apart = {"repeats.jsonl": repeats, "gold.jsonl": gold, "practice.jsonl": practice}
     return {FILES[plan.kind]: main, **{name: table for name, table in apart.items() if table}}
 
 
-def _gold_row(plan: Plan, task: Task, one: Answered) -> Row:
-    """The answer to a check beside the expected one, as the study stores both."""
+def _build_gold_row(plan: Plan, task: Task, one: Answered) -> Row:
+    """Return the row of an answer to a check, with the expected answer."""
     return {
         "task": task.id,
         "item": task.item,
@@ -81,8 +81,8 @@ def _gold_row(plan: Plan, task: Task, one: Answered) -> Row:
     }
 
 
-def numbered(id: str) -> tuple[int, str]:
-    """Sorts tasks and raters by their numbers.
+def make_sort_key(id: str) -> tuple[int, str]:
+    """Return a key that sorts tasks and raters by their numbers.
 
     >>> sorted(["r10", "r2"], key=numbered)
     ['r2', 'r10']
@@ -90,17 +90,21 @@ def numbered(id: str) -> tuple[int, str]:
     return len(id), id
 
 
-def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """What a recipe says of the answers, and its layout; None for a kind that is no study of metrics."""
+def build_recipe(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return the facts and the layout of the recipe; None for kinds of tasks that are no study of metrics."""
     tasks = list(tasks)
     facts: dict[str, Any] = {"title": plan.title, "source": "captious studio export"}
-    layout: dict[str, Any] = {"ratings": FILES[plan.kind], "image": resampled_by(plan, tasks), "rater": "rater"}
+    layout: dict[str, Any] = {
+        "ratings": FILES[plan.kind],
+        "image": get_resampling_column(plan, tasks),
+        "rater": "rater",
+    }
     if plan.kind == "ratings":
-        facts |= {"rows": "each", "statistic": "tau_b", "measurement": measurement_of(plan)}
-        facts |= {**({"scale": scale} if (scale := _scale(plan)) else {})}
+        facts |= {"rows": "each", "statistic": "tau_b", "measurement": get_measurement(plan)}
+        facts |= {**({"scale": scale} if (scale := _find_scale(plan)) else {})}
         layout |= {"rating": "rating", "aspects": [aspect.name for aspect in plan.aspects]}
     elif plan.kind == "ranking":
-        facts |= {"rows": "each", "statistic": "sample_tau", "measurement": measurement_of(plan)}
+        facts |= {"rows": "each", "statistic": "sample_tau", "measurement": get_measurement(plan)}
         layout |= {"rating": "rank"}
     elif plan.kind == "pairs":
         facts |= {"kind": "pairs"}
@@ -113,137 +117,143 @@ def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dic
     return facts, layout
 
 
-def study_recipe(plan: Plan, tasks: Iterable[Task]) -> Recipe | None:
-    """The recipe that an export writes beside the answers; None for a kind that is no study of metrics."""
-    facts = recipe_facts(plan, tasks)
+def make_study_recipe(plan: Plan, tasks: Iterable[Task]) -> Recipe | None:
+    """Return the recipe that an export writes; None for kinds of tasks that are no study of metrics."""
+    facts = build_recipe(plan, tasks)
     return facts and parse_record(Recipe, {"name": plan.path.stem, **facts[0], "layouts": [facts[1]]}, str(plan.path))
 
 
-def resampled_by(plan: Plan, tasks: Iterable[Task]) -> Literal["image", "item"]:
-    """The column that names what a bootstrap draws: the image, or the item where a task has no image.
+def get_resampling_column(plan: Plan, tasks: Iterable[Task]) -> Literal["image", "item"]:
+    """Return the column of the bootstrap's clusters: the image, or the item if a task has no image.
 
     Ranks of one set cannot be compared with those of another set of the same image, so sets are drawn.
     """
     return "image" if plan.kind != "ranking" and all(task.image for task in tasks) else "item"
 
 
-def _scale(plan: Plan) -> list[float]:
-    """The ends of the scale of the one rating; none where a formula other than the mean makes it."""
+def _find_scale(plan: Plan) -> list[float]:
+    """Return the ends of the scale of the rating; empty if a formula other than the mean computes it."""
     ends = {(aspect.points[0], aspect.points[-1]) for aspect in plan.aspects}
     if plan.formula is None:
-        rated = rated_aspect(plan)
+        rated = find_rated_aspect(plan)
         ends = {(rated.points[0], rated.points[-1])}
     elif plan.formula.text != "mean":
         return []
     return list(ends.pop()) if len(ends) == 1 else []
 
 
-def answer_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
-    """The rows of one answer."""
+def build_answer_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    """Return the rows of one answer."""
     return _ROWS[plan.kind](plan, task, one)
 
 
-def _ratings(plan: Plan, task: Task, one: Answered) -> list[Row]:
+def _build_rating_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
     rows = []
     for choice in task.choices:
         ratings = one.answer["ratings"].get(choice.id, {})
         aspects = {aspect.name: ratings.get(aspect.name) for aspect in plan.aspects}
-        rated = {"rater": one.rater, "rating": overall_rating(plan, aspects), **aspects}
-        rows.append({**_caption(task, choice), **rated, **_facts(plan, one)})
+        rated = {"rater": one.rater, "rating": compute_overall(plan, aspects), **aspects}
+        rows.append({**_describe_caption(task, choice), **rated, **_get_facts(plan, one)})
     return rows
 
 
-def _ranking(plan: Plan, task: Task, one: Answered) -> list[Row]:
+def _build_ranking_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
     style = task.fields.get("style") or task.heading
     group = {"style": style, "set": str(task.fields.get("set") or task.item)} if style else {}
     ranks = one.answer["ranks"]
     return [
-        {**_caption(task, choice), **group, "rank": ranks[choice.id], "rater": one.rater, **_facts(plan, one)}
+        {
+            **_describe_caption(task, choice),
+            **group,
+            "rank": ranks[choice.id],
+            "rater": one.rater,
+            **_get_facts(plan, one),
+        }
         for choice in task.choices
     ]
 
 
-def _pairs(plan: Plan, task: Task, one: Answered) -> list[Row]:
-    """The captions stand in the order of the files for every rater, whichever side they were shown on."""
+def _build_pair_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    """Return the row of a pair, with the captions in the order of the files, whichever side they were shown on."""
     ids = [choice.id for choice in task.choices]
     systems = [choice.system for choice in task.choices]
     preferred = one.answer["preferred"]
     category = "-".join(systems) if all(systems) else None
     row = {
         "id": "/".join(filter(None, (task.item, category, one.rater))),
-        **_item(task),
+        **_describe_item(task),
         "captions": [choice.text for choice in task.choices],
         **({"systems": systems} if all(systems) else {}),
-        **_references(task),
+        **_get_references(task),
         "preferred": None if preferred is None else ids.index(preferred),
         **({"both_bad": bool(one.answer.get("both_bad"))} if plan.both_bad else {}),
         **({"category": category} if category else {}),
     }
-    return [{**row, "rater": one.rater, **_facts(plan, one)}]
+    return [{**row, "rater": one.rater, **_get_facts(plan, one)}]
 
 
-def _yesno(plan: Plan, task: Task, one: Answered) -> list[Row]:
-    """The things that the rater could judge; no row where there are none."""
+def _build_yesno_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    """Return the row of the things that the rater could judge; none if there are no such things."""
     seen = {thing: one.answer["seen"][thing] for thing in task.things if one.answer["seen"][thing] is not None}
     if not seen:
         return []
     shown = {"task": task.item, "text": task.heading, **({"picture": task.image} if task.image else {})}
-    return [{**shown, **task.fields, "rater": one.rater, "entities": list(seen), "seen": seen, **_facts(plan, one)}]
+    return [{**shown, **task.fields, "rater": one.rater, "entities": list(seen), "seen": seen, **_get_facts(plan, one)}]
 
 
-def _labels(plan: Plan, task: Task, one: Answered) -> list[Row]:
-    return [{**_labeled(task), plan.label: one.answer["label"], "rater": one.rater, **_facts(plan, one)}]
+def _build_label_rows(plan: Plan, task: Task, one: Answered) -> list[Row]:
+    return [{**_describe_labeled(task), plan.label: one.answer["label"], "rater": one.rater, **_get_facts(plan, one)}]
 
 
 _ROWS: dict[KindName, Callable[[Plan, Task, Answered], list[Row]]] = {
-    "ratings": _ratings,
-    "ranking": _ranking,
-    "pairs": _pairs,
-    "yesno": _yesno,
-    "labels": _labels,
+    "ratings": _build_rating_rows,
+    "ranking": _build_ranking_rows,
+    "pairs": _build_pair_rows,
+    "yesno": _build_yesno_rows,
+    "labels": _build_label_rows,
 }
 
 
-def humans_row(plan: Plan, task: Task, answers: Iterable[Answered]) -> Row:
-    """The merged label of an image, or of a caption, with every vote, as ``captious bias lic`` reads it.
+def build_humans_row(plan: Plan, task: Task, answers: Iterable[Answered]) -> Row:
+    """Return the merged label of an image or caption with every vote, as ``captious bias lic`` reads it.
 
-    The label ``none`` says that no other applies, so merged it is null.
+    The label ``none`` means that no other applies; merged it is null.
     """
     votes = {one.rater: one.answer["label"] for one in answers}
-    label = merged(plan, votes.values())
-    return {**_labeled(task), plan.label: None if label == NONE else label, f"{plan.label}_votes": votes}
+    label = merge_labels(plan, votes.values())
+    return {**_describe_labeled(task), plan.label: None if label == NONE else label, f"{plan.label}_votes": votes}
 
 
-def _labeled(task: Task) -> Row:
+def _describe_labeled(task: Task) -> Row:
     if task.choices:
-        return _caption(task, task.choices[0])
-    return {"id": task.item, **_item(task), **_references(task)}
+        return _describe_caption(task, task.choices[0])
+    return {"id": task.item, **_describe_item(task), **_get_references(task)}
 
 
-def _caption(task: Task, choice: Choice) -> Row:
+def _describe_caption(task: Task, choice: Choice) -> Row:
     part = choice.system or (choice.id if len(task.choices) > 1 else "")
     return {
         "id": f"{task.item}/{part}" if part else task.item,
-        **_item(task),
+        **_describe_item(task),
         **({"system": choice.system} if choice.system else {}),
         "caption": choice.text,
-        **_references(task),
+        **_get_references(task),
     }
 
 
-def _item(task: Task) -> Row:
-    """What was judged, and the columns that its files had beside it, save those that mean something else here."""
+def _describe_item(task: Task) -> Row:
+    """Return the columns of the item, and those of its files except names that the export uses itself."""
     media = {"image": task.image, "audio": task.audio}
     shown = {name: file for name, file in media.items() if file}
     return {"item": task.item, **shown, **{name: value for name, value in task.fields.items() if name not in EXPORTED}}
 
 
-def _references(task: Task) -> Row:
+def _get_references(task: Task) -> Row:
     return {"references": list(task.references)} if task.references else {}
 
 
-def _facts(plan: Plan, one: Answered) -> Row:
-    """Time and comment of an answer; with a time limit, whether the answer took longer."""
+def _get_facts(plan: Plan, one: Answered) -> Row:
+    """Return time and comment of an answer; with a time limit, whether it was exceeded."""
     slow = {} if plan.limit is None else {"over_limit": one.seconds is not None and one.seconds > plan.limit}
     return {"seconds": one.seconds, **slow, "late": one.late, **({"comment": one.comment} if one.comment else {})}
 
@@ -253,7 +263,7 @@ def _facts(plan: Plan, one: Answered) -> Row:
 
 @dataclass(frozen=True, repr=False)
 class Export(Result):
-    """What was written, and what was left out of it."""
+    """The files that were written, and what was left out of them."""
 
     folder: Path
     title: str
@@ -276,7 +286,7 @@ class Export(Result):
         return f"<Export {self.folder}: {self.answers} answers>"
 
     def document(self) -> Document:
-        """The files with their rows."""
+        """Return the files with their row counts."""
         files: list[Sequence[Any]] = list(self.rows.items())
         notes = [f"{self.answers:,} answers" + (f", {self.late:,} of them late" if self.late else "")]
         if self.excluded_raters:
@@ -288,7 +298,7 @@ class Export(Result):
                 notes.append(f"{after}: {'; '.join(change.difference)} ({change.why})")
         notes.append(f"next: {self.next}")
         data = {name: value for name, value in asdict(self).items() if name != "title"}
-        data["changes"] = [change_row(change) for change in self.changes]
+        data["changes"] = [make_change_row(change) for change in self.changes]
         title = f"{self.folder}: {self.title}"
         bots = f"{self.simulated_raters:,} raters are simulated: their answers are not a result"
         warnings = [bots] if self.simulated_raters else []
@@ -297,23 +307,23 @@ class Export(Result):
 
 
 def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, payments: bool = False) -> Export:
-    """Write everything that a study knows into a folder, whole or not at all.
+    """Write all data of a study into a folder, atomically.
 
-    With ``payments`` also who is to be paid, by the ids of the platform; these are in no other file.
+    With ``payments`` also the table of payments, the only file with the platform's ids.
     """
     refuse_occupied(Path(out), overwrite)
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
     answers = collect_answers(events)
-    tables = answer_tables(plan, tasks, answers)
+    tables = build_answer_tables(plan, tasks, answers)
     if plan.questions:
         tables["questions.jsonl"] = collect_survey_rows(plan, events)
     # The whole log in the order of arrival, excluded raters too.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
-    changes = study_changes(events)
+    changes = list_changes(events)
     if changes:
-        tables["changes.jsonl"] = [change_row(change) for change in changes]
+        tables["changes.jsonl"] = [make_change_row(change) for change in changes]
     now = datetime.now(timezone.utc)
-    raters = rater_progress(plan, tasks, events, log.rater_ids(), now=now)
+    raters = compute_rater_progress(plan, tasks, events, log.list_rater_ids(), now=now)
     rows = {name: len(table) for name, table in tables.items()} | {"raters.csv": len(raters)}
     work = [one for one in answers if one.purpose == "work"]
     counted = [one for one in work if not one.excluded]
@@ -326,27 +336,27 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
         len({one.rater for one in answers if one.excluded}),
         len(work) - len(counted),
         sum(bool(rater.simulated) for rater in raters),
-        _next(plan, tasks.values(), Path(out) / FILES[plan.kind]),
+        _get_next_command(plan, tasks.values(), Path(out) / FILES[plan.kind]),
         changes,
     )
-    paid = study_payments(plan, raters, log.identities()) if payments else []
+    paid = list_payments(plan, raters, log.identities()) if payments else []
     with whole_folder(out, overwrite) as folder:
         if payments:
             rows |= write_payments(plan, paid, folder)
         for name, table in tables.items():
             write_jsonl(folder / name, table)
-        if recipe := recipe_text(plan, tasks.values()):
+        if recipe := format_recipe(plan, tasks.values()):
             (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8", newline="\n")
         (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
-        write_csv(rater_columns(raters), folder / "raters.csv")
+        write_csv(build_rater_columns(raters), folder / "raters.csv")
         (folder / OUTPUT).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
-    for name in payment_files(plan) if payments else ():
+    for name in list_payment_files(plan) if payments else ():
         (Path(out) / name).chmod(PRIVATE)  # they name people
     return result
 
 
-def _next(plan: Plan, tasks: Iterable[Task], file: Path) -> str:
-    """The command that goes on with the answers in a file, as people type it."""
+def _get_next_command(plan: Plan, tasks: Iterable[Task], file: Path) -> str:
+    """Return the shell command that processes the answers in a file next."""
     name = quote(str(file))
     if plan.kind == "yesno":
         return f"captious probe recall {name}"
@@ -357,8 +367,8 @@ def _next(plan: Plan, tasks: Iterable[Task], file: Path) -> str:
     return f"captious study run {quote(str(file.with_suffix('.toml')))}"
 
 
-def rater_columns(raters: Iterable[RaterProgress]) -> dict[str, list[Any]]:
-    """Every rater with speed, checks, agreement, flags and exclusion, as columns; under pseudonyms alone."""
+def build_rater_columns(raters: Iterable[RaterProgress]) -> dict[str, list[Any]]:
+    """Return every rater with speed, checks, agreement, flags and exclusion, as columns; only pseudonyms."""
     rows = [
         {
             "rater": one.id,
@@ -375,18 +385,18 @@ def rater_columns(raters: Iterable[RaterProgress]) -> dict[str, list[Any]]:
             "excluded": one.reason,
             "simulated": one.simulated,
         }
-        for one in sorted(raters, key=lambda one: numbered(one.id))
+        for one in sorted(raters, key=lambda one: make_sort_key(one.id))
     ]
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {"rater": []}
 
 
-def recipe_text(plan: Plan, tasks: Iterable[Task]) -> str:
-    """The recipe of the answers in TOML, for ``captious study run``; empty for a kind that is no study of metrics."""
-    facts = recipe_facts(plan, tasks)
-    return f"{_toml(facts[0])}\n[[layouts]]\n{_toml(facts[1])}" if facts else ""
+def format_recipe(plan: Plan, tasks: Iterable[Task]) -> str:
+    """Return the recipe of the answers in TOML, for ``captious study run``; empty for kinds without a recipe."""
+    facts = build_recipe(plan, tasks)
+    return f"{_format_toml(facts[0])}\n[[layouts]]\n{_format_toml(facts[1])}" if facts else ""
 
 
-def _toml(table: Mapping[str, Any]) -> str:
-    """Texts, numbers and lists of numbers as lines of TOML, which writes them as JSON does."""
+def _format_toml(table: Mapping[str, Any]) -> str:
+    """Format texts, numbers and lists of numbers as TOML, where they are written as in JSON."""
     lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in table.items())
     return "".join(lines).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""The history of a study: its beginning, amendments and pauses, as the log has them."""
+"""The history of a study: its start, amendments and pauses, from the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyChange:
-    """What an owner did to a study after it began."""
+    """An amendment, pause or resumption by the owner."""
 
     seq: int
     at: datetime
@@ -31,8 +31,8 @@ class StudyChange:
     """Answers that were stored before it."""
 
 
-def study_changes(events: Iterable[Event]) -> tuple[StudyChange, ...]:
-    """Amendments and pauses, in their order."""
+def list_changes(events: Iterable[Event]) -> tuple[StudyChange, ...]:
+    """Return amendments and pauses, in their order."""
     changes: list[StudyChange] = []
     answers = 0
     for event in events:
@@ -45,13 +45,13 @@ def study_changes(events: Iterable[Event]) -> tuple[StudyChange, ...]:
 
 
 def is_paused(changes: Iterable[StudyChange]) -> bool:
-    """Whether the study is paused after these changes."""
+    """Return True if the study is paused after these changes."""
     kinds = [change.kind for change in changes if change.kind in ("paused", "resumed")]
     return kinds[-1:] == ["paused"]
 
 
-def changes_table(changes: Iterable[StudyChange]) -> Table:
-    """Amendments and pauses with their reasons, and how many answers there were before each."""
+def build_changes_table(changes: Iterable[StudyChange]) -> Table:
+    """Build a table of amendments and pauses with their reasons, and the number of answers before each."""
     rows: list[list[Value]] = [
         [
             f"{change.at:%Y-%m-%d %H:%M} UTC",
@@ -68,7 +68,7 @@ def changes_table(changes: Iterable[StudyChange]) -> Table:
 
 @dataclass(frozen=True, repr=False)
 class StudyAccount(Result):
-    """What the database of a study holds of its plan, and what became of it."""
+    """The plan of a study in its database, and its changes."""
 
     name: str
     plan: Plan
@@ -80,7 +80,7 @@ class StudyAccount(Result):
         return f"<StudyAccount {self.name}: {len(self.changes)} changes>"
 
     def document(self) -> Document:
-        """The study in a table, and its changes."""
+        """Return a table of the study, and its changes."""
         plan = self.plan
         facts: list[list[Value]] = [
             ["kind", plan.kind],
@@ -93,7 +93,7 @@ class StudyAccount(Result):
             ["digest of the text", plan.digest[:12]],
         ]
         sections = [Table("study", f"{plan.title}, in {self.name}", ["key", "value"], facts)]
-        sections += [changes_table(self.changes)] if self.changes else []
+        sections += [build_changes_table(self.changes)] if self.changes else []
         data: dict[str, Any] = {
             "title": plan.title,
             "kind": plan.kind,
@@ -104,16 +104,16 @@ class StudyAccount(Result):
             "source": plan.source.name,
             "paused": is_paused(self.changes),
             "digest": plan.digest,
-            "changes": [change_row(change) for change in self.changes],
+            "changes": [make_change_row(change) for change in self.changes],
         }
         return Document(plan.title, "", sections, data=data, name="study")
 
 
-def change_row(change: StudyChange) -> dict[str, Any]:
-    """A change as exports have it."""
+def make_change_row(change: StudyChange) -> dict[str, Any]:
+    """Return a change as a row of the export."""
     return {**asdict(change), "at": change.at.isoformat(), "difference": list(change.difference)}
 
 
-def study_account(log: StudyLog) -> StudyAccount:
-    """What the database of a study holds."""
-    return StudyAccount(log.name, log.plan(), log.begun_at, len(log.tasks()), study_changes(log.events()))
+def read_study_account(log: StudyLog) -> StudyAccount:
+    """Read the plan and the changes of a study from its log."""
+    return StudyAccount(log.name, log.plan(), log.begun_at, len(log.tasks()), list_changes(log.events()))

@@ -1,4 +1,4 @@
-"""How far a study is: coverage, agreement so far, time per task, and its raters; all counted from the log."""
+"""Progress of a study: coverage, agreement so far, time per task, and raters; all computed from the log."""
 
 from __future__ import annotations
 
@@ -17,25 +17,31 @@ from captious.render import Cell, Chart, Column, Document, Result, Section, Seri
 from captious.render.document import Value
 from captious.stats.agreement import ALPHA_DECIMALS, Alpha, Measurement, krippendorff
 from captious.studio.collect._events import Event, collect_answers
-from captious.studio.collect.kinds import measurement_of
+from captious.studio.collect.kinds import get_measurement
 from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
-from captious.studio.owner._agreement import MetricAgreement, MetricValues, metric_agreement
-from captious.studio.owner.export import resampled_by
-from captious.studio.owner.history import StudyChange, change_row, changes_table, is_paused, study_changes
-from captious.studio.owner.raters import QuestionValues, RaterProgress, Time, question_values, rater_progress
+from captious.studio.owner._agreement import MetricAgreement, MetricValues, compute_metric_agreement
+from captious.studio.owner.export import get_resampling_column
+from captious.studio.owner.history import StudyChange, build_changes_table, is_paused, list_changes, make_change_row
+from captious.studio.owner.raters import (
+    QuestionValues,
+    RaterProgress,
+    Time,
+    collect_question_values,
+    compute_rater_progress,
+)
 
 if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 NAN = float("nan")
+# Raters and comments that the terminal shows; the files and JSON hold all.
 SHOWN, COMMENTS = 30, 20
-"""Raters and comments that the terminal shows; the files and JSON hold all."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many answers there are of those that the plan wants."""
+    """Number of answers, of those that the plan requires."""
 
     tasks: int
     overlap: int
@@ -51,7 +57,7 @@ class Coverage:
 
     @property
     def target(self) -> int:
-        """Answers that the plan wants."""
+        """Answers that the plan requires."""
         return self.tasks * self.overlap
 
     @property
@@ -62,7 +68,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Question:
-    """Agreement about one aspect, or about what the kind of task asks."""
+    """Agreement about one aspect, or about the one question of the kind of task."""
 
     name: str
     measurement: Measurement
@@ -73,7 +79,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Comment:
-    """What a rater wrote beside an answer."""
+    """A comment by a rater on an answer."""
 
     rater: str
     item: str
@@ -85,7 +91,7 @@ class Comment:
 
 @dataclass(frozen=True, repr=False)
 class StudyProgress(Result):
-    """A study so far. Excluded raters count nowhere but in their own row."""
+    """Progress of a study. Excluded raters are counted only in their own row."""
 
     title: str
     kind: str
@@ -114,19 +120,19 @@ class StudyProgress(Result):
 
     @property
     def headline(self) -> Question:
-        """The question that the agreement of the study is told by: the overall rating, or else the first."""
+        """The question that stands for the agreement of the study: the overall rating, or else the first."""
         overall = [one for one in self.questions if one.name in ("rating", "overall")]
         return next(iter([*overall, *self.questions]), Question("", "nominal", None, "no answer yet"))
 
-    def charts(self) -> list[Chart]:
-        """What the owner's page draws."""
+    def build_charts(self) -> list[Chart]:
+        """Build the charts of the owner's page."""
         if not self.timeline:
             return []
-        return [self.timeline_chart(), self.raters_chart()]
+        return [self.build_timeline_chart(), self.build_raters_chart()]
 
     @property
     def warnings(self) -> list[str]:
-        """What must not be overlooked."""
+        """Warnings about simulated raters, a pause, and metrics without a result."""
         bots = [rater for rater in self.raters if rater.simulated]
         simulated = f"{len(bots)} of {len(self.raters)} raters are simulated: their answers are not a result"
         paused = "the study is paused: nobody gets a task before captious studio resume"
@@ -135,34 +141,34 @@ class StudyProgress(Result):
         return [*([paused] if is_paused(self.changes) else []), *([simulated] if bots else []), *unmeasured]
 
     def document(self) -> Document:
-        """Coverage, agreement, time, raters with flags, metrics so far, comments."""
+        """Return coverage, agreement, time, raters with flags, metrics so far, and comments."""
         cover = self.coverage
         about = (
-            f"{cover.answers:,} of {cover.target:,} answers ({100 * cover.share:.0f} %) by {self._counted('rater')}"
+            f"{cover.answers:,} of {cover.target:,} answers ({100 * cover.share:.0f} %) by {self._count_raters('rater')}"
             if cover.target
             else "no tasks"
         )
-        sections: list[Section] = [self.coverage_table(), self.coverage_chart()]
+        sections: list[Section] = [self.build_coverage_table(), self.build_coverage_chart()]
         if self.time.pages:
-            sections += [self.agreement_table(), self._time_table()]
+            sections += [self.build_agreement_table(), self._build_time_table()]
         if self.raters:
-            sections += self._raters_table().abridged(SHOWN, "raters")
-            sections.append(self.raters_chart())
+            sections += self._build_raters_table().abridged(SHOWN, "raters")
+            sections.append(self.build_raters_chart())
         if self.metrics is not None:
             sections += self.metrics.sections()
         if self.changes:
-            sections.append(changes_table(self.changes))
+            sections.append(build_changes_table(self.changes))
         if self.comments:
-            sections.append(self._comments())
+            sections.append(self._build_comments())
         notes = ["A flag is a hint for the owner of the study: it rejects nobody."] if self.flagged else []
-        return Document(self.title, about, sections, self.warnings, notes, (), self._data(), "progress")
+        return Document(self.title, about, sections, self.warnings, notes, (), self._build_data(), "progress")
 
-    def _counted(self, word: str) -> str:
+    def _count_raters(self, word: str) -> str:
         number = sum(rater.tasks > 0 for rater in self.raters)
         return f"{number:,} {word}{'' if number == 1 else 's'}"
 
-    def coverage_table(self) -> Table:
-        """Tasks with a first answer, a second, and so on."""
+    def build_coverage_table(self) -> Table:
+        """Build a table of the tasks with at least one answer, two, and so on."""
         cover = self.coverage
         return Table(
             "coverage",
@@ -172,16 +178,16 @@ class StudyProgress(Result):
             f"{cover.answers:,} of {cover.target:,} answers; {cover.open} tasks open now; {self.late} late answers",
         )
 
-    def coverage_chart(self) -> Chart:
-        """A bar for the first answers, the second ones, and so on."""
+    def build_coverage_chart(self) -> Chart:
+        """Build a bar chart of the tasks with at least one answer, two, and so on."""
         cover = self.coverage
         names = [f"{place} or more answers" for place in range(1, cover.overlap + 1)]
         labels = [f"{done:,} of {cover.tasks:,}" for done in cover.places]
         series = Series("tasks", names, cover.places, labels=labels)
         return Chart("bars", [series], "Coverage", x="tasks", reference=cover.tasks, reference_name="target")
 
-    def timeline_chart(self) -> Chart:
-        """Answers over time."""
+    def build_timeline_chart(self) -> Chart:
+        """Build a line chart of answers over time."""
         start = self.timeline[0][0]
         seconds = [(at - start).total_seconds() for at, _ in self.timeline]
         sizes = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
@@ -198,8 +204,8 @@ class StudyProgress(Result):
             reference_name="target",
         )
 
-    def raters_chart(self) -> Chart:
-        """A dot per rater: time per task and agreement with the others."""
+    def build_raters_chart(self) -> Chart:
+        """Build a scatter plot of raters: time per task and agreement with the others."""
         groups: dict[str, list[RaterProgress]] = {"no flag": [], "flagged": []}
         for rater in self.raters:
             if rater.state != "excluded" and rater.agreement.tasks and rater.time.pages:
@@ -227,8 +233,8 @@ class StudyProgress(Result):
             trend=False,
         )
 
-    def agreement_table(self) -> Table:
-        """Alpha of every question."""
+    def build_agreement_table(self) -> Table:
+        """Build a table of Krippendorff's alpha of every question."""
         rows: list[list[Value]] = []
         for one in self.questions:
             counts = [one.alpha.units, one.alpha.ratings] if one.alpha else [None, None]
@@ -240,14 +246,14 @@ class StudyProgress(Result):
         note = note or "units: captions, pairs or things with two answers or more; intervals: bootstrap over images"
         return Table("agreement", "Agreement so far (Krippendorff's alpha)", columns, rows, note)
 
-    def _time_table(self) -> Table:
+    def _build_time_table(self) -> Table:
         seconds = [Column(name, decimals=1, unit=" s") for name in ("median", "90th percentile")]
         row: list[Value] = ["all pages", self.time.pages, self.time.median, self.time.p90, self.time.hours]
         columns: list[Column | str] = ["seconds", Column("pages"), *seconds]
         columns.append(Column("in all", decimals=2, unit=" h", key="hours"))
         return Table("time", "Time per task", columns, [row])
 
-    def _raters_table(self) -> Table:
+    def _build_raters_table(self) -> Table:
         columns: list[Column | str] = ["rater", "state", Column("tasks")]
         columns += [Column("median", decimals=1, unit=" s"), "checks"]
         columns += [Column("agreement", decimals=2), "flags"]
@@ -263,13 +269,13 @@ class StudyProgress(Result):
         note = "agreement: the rater's part in alpha, about 0 for random answers"
         return Table("raters", "Raters, flagged ones first", columns, rows, note)
 
-    def _comments(self) -> Text:
+    def _build_comments(self) -> Text:
         lines = [f"{one.rater} on {one.item}: {one.text}" for one in self.comments[:COMMENTS]]
         if len(self.comments) > COMMENTS:
             lines.append(f"{len(self.comments) - COMMENTS} more comments are in JSON")
         return Text(lines, "Comments", bullets=True)
 
-    def _data(self) -> Mapping[str, Any]:
+    def _build_data(self) -> Mapping[str, Any]:
         cover = self.coverage
         return {
             "kind": self.kind,
@@ -287,27 +293,29 @@ class StudyProgress(Result):
             "raters": self.raters,
             "comments": self.comments,
             "paused": is_paused(self.changes),
-            "changes": [change_row(change) for change in self.changes],
+            "changes": [make_change_row(change) for change in self.changes],
             "metrics": None if self.metrics is None else self.metrics.data(),
             "ci": self.resampling.signature("images"),
         }
 
 
 def study_progress(log: StudyLog, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> StudyProgress:
-    """How far the study of a log is now; with the agreement of metrics where some are named."""
+    """Compute the progress of a study from its log, with the agreement of ``metrics`` if there are some."""
     if metrics:
         parse_all(metrics)  # a name that nobody knows is refused, not only said beside what else there is
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
-    raters = log.rater_ids()
+    raters = log.list_rater_ids()
     now = datetime.now(timezone.utc)
-    progress = progress_of(plan, tasks, events, raters, open_tasks=log.leases(), resampling=resampling, now=now)
+    progress = compute_progress(
+        plan, tasks, events, raters, open_tasks=log.count_leases(), resampling=resampling, now=now
+    )
     if not metrics:
         return progress
-    agreement = metric_agreement(plan, tasks, collect_answers(events), MetricValues(metrics), resampling)
+    agreement = compute_metric_agreement(plan, tasks, collect_answers(events), MetricValues(metrics), resampling)
     return replace(progress, metrics=agreement)
 
 
-def progress_of(
+def compute_progress(
     plan: Plan,
     tasks: Mapping[str, Task],
     events: Sequence[Event],
@@ -317,15 +325,15 @@ def progress_of(
     resampling: Resampling = Resampling(),
     now: datetime | None = None,
 ) -> StudyProgress:
-    """The progress of a study from its events. ``raters`` are those with a link, whether they came or not.
+    """Compute the progress of a study from its events. ``raters`` are all with a link, even if they never came.
 
-    ``now`` tells who has left.
+    ``now`` determines who has left.
     """
     answers = [one for one in collect_answers(events) if one.purpose != "practice"]
     counted = [one for one in answers if not one.excluded]
-    values = question_values(plan, tasks, answers)
-    measurement, group = measurement_of(plan), resampled_by(plan, tasks.values())
-    questions = [_question(name, one, tasks, group, measurement, resampling) for name, one in values.items()]
+    values = collect_question_values(plan, tasks, answers)
+    measurement, group = get_measurement(plan), get_resampling_column(plan, tasks.values())
+    questions = [_measure_question(name, one, tasks, group, measurement, resampling) for name, one in values.items()]
     work = [one for one in counted if one.purpose == "work"]
     per_task = Counter(one.task for one in work if not one.late)
     number = sum(task.gold is None for task in tasks.values())
@@ -341,17 +349,17 @@ def progress_of(
         Coverage(number, plan.overlap, places, open_tasks),
         tuple(questions),
         Time.of([one.seconds for one in counted if one.seconds is not None]),
-        rater_progress(plan, tasks, events, raters, values, now),
+        compute_rater_progress(plan, tasks, events, raters, values, now),
         tuple(comments),
         sum(one.late for one in answers),
-        _timeline([one.at for one in work]),
+        _build_timeline([one.at for one in work]),
         resampling,
         seq=events[-1].seq if events else 0,
-        changes=study_changes(events),
+        changes=list_changes(events),
     )
 
 
-def _question(
+def _measure_question(
     name: str,
     ratings: QuestionValues,
     tasks: Mapping[str, Task],
@@ -359,21 +367,21 @@ def _question(
     measurement: Measurement,
     resampling: Resampling,
 ) -> Question:
-    """Alpha of one question with its interval over images or items, or why there is none yet."""
+    """Compute alpha of one question with its interval over images or items, or the reason why there is none yet."""
     if np.bincount(ratings.unit).max() < 2:
         return Question(name, measurement, None, "nothing has two answers yet")
     task_of = dict(zip(ratings.unit, ratings.task, strict=True))
     several = [tasks[task_of[index]] for index in range(len(ratings.units))]
     groups = [str(getattr(task, group) or task.id) for task in several]
     try:
-        alpha = krippendorff(ratings.matrix(), measurement, resampling, groups)
+        alpha = krippendorff(ratings.build_matrix(), measurement, resampling, groups)
     except InputError:
         return Question(name, measurement, None, "all answers are the same so far")
     return Question(name, measurement, replace(alpha, raters=len({*ratings.rater})))
 
 
-def _timeline(times: Sequence[datetime], points: int = 60) -> tuple[tuple[datetime, int], ...]:
-    """How many answers there were at so many moments."""
+def _build_timeline(times: Sequence[datetime], points: int = 60) -> tuple[tuple[datetime, int], ...]:
+    """Return times with the number of answers until then, at most ``points`` of them."""
     ordered = sorted(times)
     if len(ordered) <= points:
         return tuple((at, number) for number, at in enumerate(ordered, 1))

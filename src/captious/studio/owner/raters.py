@@ -1,6 +1,6 @@
-"""Each rater of a study: tasks, time, checks, agreement with the others, and flags with their reasons.
+"""Raters of a study: tasks, time, checks, agreement with the others, and flags with their reasons.
 
-A flag is what an owner should know of a rater. No flag rejects anybody.
+A flag is a hint for the owner. No flag rejects anybody.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from captious._core.types import Floats, Ints
-from captious.stats.agreement import Measurement, disagreements
+from captious.stats.agreement import Measurement, measure_disagreements
 from captious.studio.collect._events import OWNER, Answered, Event, collect_answers
-from captious.studio.collect.kinds import kind_of, measurement_of
+from captious.studio.collect.kinds import get_measurement, kind_of
 from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task
 
 FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement", "time limit"]
+# Pages that a rater must have answered before speed, sameness and agreement say anything.
 LEAST = 5
-"""Pages that a rater must have answered before speed, sameness and agreement say anything."""
+# Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too.
 SAME, COMMON = 0.95, 0.6
-"""Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too."""
+# Answers beyond the time limit of a task from which on a rater is flagged.
 SLOW = 2
-"""Answers beyond the time limit of a task from which on a rater is flagged."""
+# A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident.
 FAR = 0.5
-"""A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident."""
+# So many raters who joined within this time and have answered nothing are suspicious.
 CROWD, TOGETHER = 10, timedelta(minutes=1)
-"""So many raters who joined within this time and have answered nothing are suspicious."""
+# Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious.
 SILENT = 10
-"""Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious."""
 NAN = float("nan")
+# Left: at work, and nothing was heard for longer than a task is kept.
 State = Literal["invited", "working", "done", "declined", "screened", "came when full", "left", "excluded"]
-"""Left: at work, and nothing was heard for longer than a task is kept."""
+# Key in the body of the first event of a bot; its value is the kind of bot.
 SIMULATED = "simulated"
-"""Key in the body of the first event of a bot; its value is the kind of bot."""
 
 
 class Flag(NamedTuple):
-    """One thing that is odd."""
+    """A suspicious fact about a rater."""
 
     name: FlagName
     reason: str
@@ -67,7 +67,7 @@ class RaterAgreement:
 
     @classmethod
     def of(cls, distances: Floats, tasks: Sequence[str]) -> RaterAgreement:
-        """The agreement of a rater, from the disagreement of each rating (``stats.agreement``) and the task of each."""
+        """Compute the agreement of a rater from the disagreement (``stats.agreement``) and the task of each rating."""
         paired = np.flatnonzero(~np.isnan(distances)).tolist()
         names = {tasks[index] for index in paired}
         if not paired:
@@ -83,25 +83,25 @@ class RaterAgreement:
         return cls(1 - mean, error, len(names))
 
 
-def pattern(form: Mapping[str, str]) -> str:
-    """What was clicked on a page, whatever the captions were: one value where all are equal, else all of them.
+def get_pattern(form: Mapping[str, str]) -> str:
+    """Return the values of a form, whatever the captions were: one value if all are equal, else all of them.
 
-    >>> pattern({"rating:0:overall": "3", "rating:1:overall": "3"}), pattern({"rank:0": "1", "rank:1": "2"})
+    >>> get_pattern({"rating:0:overall": "3", "rating:1:overall": "3"}), get_pattern({"rank:0": "1", "rank:1": "2"})
     ('3', '1 2')
     """
     values = list(form.values())
     return values[0] if len({*values}) == 1 else " ".join(values)
 
 
-def reference_agreement(several: Sequence[RaterAgreement]) -> float:
-    """What the best quarter of raters reach; NaN without three raters to compare."""
+def compute_reference_agreement(several: Sequence[RaterAgreement]) -> float:
+    """Return the 75th percentile of the raters' agreement; NaN with fewer than three raters."""
     alphas = [one.alpha for one in several if one.tasks >= LEAST and not math.isnan(one.alpha)]
     return float(np.percentile(alphas, 75)) if len(alphas) >= 3 else NAN
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What flags are made of, for one rater."""
+    """Facts about one rater that flags are based on."""
 
     failed: int
     """Gold tasks that the rater failed, of ``golds``."""
@@ -118,11 +118,10 @@ class Evidence:
     """Answers that took longer than the time limit of a task."""
 
 
-def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
-    """All flags of one rater.
+def find_flags(checks: Checks, rater: Evidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
+    """Return all flags of one rater.
 
-    ``others`` says how often the pages of the other raters have each pattern; ``reference`` is the agreement that the
-    best quarter of raters reach.
+    ``others`` counts the patterns on the pages of the other raters; ``reference`` is the 75th percentile of agreement.
     """
     flags = []
     if rater.failed and rater.failed >= checks.flag.failed:
@@ -145,8 +144,8 @@ def flags_of(checks: Checks, rater: Evidence, others: Counter[str], reference: f
     return tuple(flags)
 
 
-def suspicious_entries(events: Iterable[Event], seconds: float, now: datetime) -> dict[str, str]:
-    """Raters who may be no people, with the reason: they opened a task, and have never answered one.
+def find_suspicious_entries(events: Iterable[Event], seconds: float, now: datetime) -> dict[str, str]:
+    """Return raters who may be bots, with the reason: they opened a task, and never answered one.
 
     ``seconds`` is the expected time of a task.
     """
@@ -174,7 +173,7 @@ def suspicious_entries(events: Iterable[Event], seconds: float, now: datetime) -
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds a task, over all pages that were answered."""
+    """Seconds per task, over all pages that were answered."""
 
     pages: int
     median: float = NAN
@@ -184,7 +183,7 @@ class Time:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Time:
-        """The times of a study or of a rater, from the seconds of every page."""
+        """Compute the times of a study or of a rater from the seconds of every page."""
         if not seconds:
             return cls(0)
         median, p90 = np.percentile(seconds, [50, 90])
@@ -193,7 +192,7 @@ class Time:
 
 @dataclass(frozen=True)
 class RaterProgress:
-    """One rater so far."""
+    """Progress of one rater."""
 
     id: str
     state: State
@@ -221,7 +220,7 @@ class RaterProgress:
 
 @dataclass
 class QuestionValues:
-    """The numbers of one question, a row per answer of a rater about a unit."""
+    """The numeric answers to one question, a row per rater and unit."""
 
     units: dict[str, int] = field(default_factory=dict)
     unit: list[int] = field(default_factory=list)
@@ -235,11 +234,11 @@ class QuestionValues:
         self.task.append(task)
         self.value.append(value)
 
-    def distances(self, measurement: Measurement) -> Floats:
-        return disagreements(np.array(self.unit, dtype=np.int64), np.array(self.value), measurement)
+    def compute_distances(self, measurement: Measurement) -> Floats:
+        return measure_disagreements(np.array(self.unit, dtype=np.int64), np.array(self.value), measurement)
 
-    def matrix(self) -> Floats:
-        """Units × answers; columns are no persons, since few of many raters saw a unit."""
+    def build_matrix(self) -> Floats:
+        """Return a matrix of units × answers. A column is not a rater, since each unit has few of many raters."""
         unit: Ints = np.array(self.unit, dtype=np.int64)
         order = np.argsort(unit, kind="stable")
         ranked = unit[order]
@@ -249,23 +248,25 @@ class QuestionValues:
         return values
 
 
-def question_values(plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]) -> dict[str, QuestionValues]:
-    """The numbers of every question, of the answers that count."""
+def collect_question_values(
+    plan: Plan, tasks: Mapping[str, Task], answers: Iterable[Answered]
+) -> dict[str, QuestionValues]:
+    """Collect the numeric answers to every question, without checks, repeats and excluded raters."""
     numbers: dict[str, QuestionValues] = {}
     for one in answers:
         if one.purpose == "work" and not one.excluded:
-            for name, unit, value in _values(plan, tasks[one.task], one.answer):
+            for name, unit, value in _iterate_values(plan, tasks[one.task], one.answer):
                 numbers.setdefault(name, QuestionValues()).add(unit, one.rater, one.task, value)
     return numbers
 
 
-def _values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Every number of an answer: what was asked, the unit (a caption, a pair, a thing), and the value."""
+def _iterate_values(plan: Plan, task: Task, answer: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Yield every number of an answer: the question, the unit (a caption, a pair, a thing), and the value."""
     for name, units in kind_of(plan).values(plan, task, answer).items():
         yield from ((name, unit, float(value)) for unit, value in units.items() if value is not None)
 
 
-def rater_progress(
+def compute_rater_progress(
     plan: Plan,
     tasks: Mapping[str, Task],
     events: Sequence[Event],
@@ -273,34 +274,36 @@ def rater_progress(
     values: Mapping[str, QuestionValues] | None = None,
     now: datetime | None = None,
 ) -> tuple[RaterProgress, ...]:
-    """Every rater so far, the flagged ones first. ``raters`` are those with a link, whether they came or not.
+    """Compute the progress of every rater, flagged ones first. ``raters`` are all with a link, even if they never came.
 
-    ``values`` are those of `question_values`, where they are known already. ``now`` tells who has left; nobody has
-    where it is None.
+    ``values`` are those of `collect_question_values`, if they are already computed. ``now`` determines who has left;
+    if it is None, nobody has.
     """
     answers = [one for one in collect_answers(events) if one.purpose != "practice"]
-    values = question_values(plan, tasks, answers) if values is None else values
-    repeats = _repeats(plan, tasks, [one for one in answers if not one.excluded])
-    blank = _states(plan, events, raters, now)
-    agreement = {rater: RaterAgreement() for rater in blank} | _agreements(values.values(), measurement_of(plan))
-    return tuple(sorted(_raters(plan, tasks, answers, blank, agreement, repeats), key=_flagged_first))
+    values = collect_question_values(plan, tasks, answers) if values is None else values
+    repeats = _compute_repeat_agreements(plan, tasks, [one for one in answers if not one.excluded])
+    blank = _find_states(plan, events, raters, now)
+    agreement = {rater: RaterAgreement() for rater in blank} | _compute_agreements(
+        values.values(), get_measurement(plan)
+    )
+    return tuple(sorted(_compute_raters(plan, tasks, answers, blank, agreement, repeats), key=_get_sort_key))
 
 
-def _agreements(values: Iterable[QuestionValues], measurement: Measurement) -> dict[str, RaterAgreement]:
-    """Every rater's agreement, from the distance of each answer to the others of its unit."""
+def _compute_agreements(values: Iterable[QuestionValues], measurement: Measurement) -> dict[str, RaterAgreement]:
+    """Compute every rater's agreement, from the distance of each answer to the others of its unit."""
     distances: dict[str, tuple[list[float], list[str]]] = {}
     for one in values:
-        for rater, task, distance in zip(one.rater, one.task, one.distances(measurement), strict=True):
+        for rater, task, distance in zip(one.rater, one.task, one.compute_distances(measurement), strict=True):
             of_rater, of_tasks = distances.setdefault(rater, ([], []))
             of_rater.append(distance)
             of_tasks.append(task)
     return {rater: RaterAgreement.of(np.array(several), of_tasks) for rater, (several, of_tasks) in distances.items()}
 
 
-def _states(
+def _find_states(
     plan: Plan, events: Sequence[Event], raters: Sequence[str], now: datetime | None
 ) -> dict[str, RaterProgress]:
-    """Every rater with the state, the reason of an exclusion, and the kind of bot; without any number."""
+    """Return every rater with state, reason of exclusion, and kind of bot; all numbers are 0."""
     states: dict[str, State] = dict.fromkeys(raters, "invited")
     before: dict[str, State] = {}
     heard: dict[str, datetime] = {}
@@ -317,13 +320,13 @@ def _states(
             reasons.pop(rater, None)
         else:
             of = before if states.get(rater) == "excluded" else states
-            of[rater] = _next_state(of.get(rater, "invited"), event)
+            of[rater] = _get_next_state(of.get(rater, "invited"), event)
         if event.kind != "released":
             heard[rater] = event.at
         if bot := event.body.get(SIMULATED):
             bots[rater] = str(bot)
     for rater in [rater for rater, state in states.items() if state == "working"] if now else ():
-        if now is not None and _running(heard[rater], now, events) > timedelta(seconds=plan.lease):
+        if now is not None and _measure_running_time(heard[rater], now, events) > timedelta(seconds=plan.lease):
             states[rater] = "left"
     return {
         rater: RaterProgress(
@@ -345,8 +348,8 @@ def _states(
     }
 
 
-def _next_state(state: State, event: Event) -> State:
-    """The state of a rater after an event of the rater."""
+def _get_next_state(state: State, event: Event) -> State:
+    """Return the state of a rater after an event of the rater."""
     ends: dict[str, State] = {"finished": "done", "returned": "left", "declined": "declined"}
     if event.kind in ends:
         return ends[event.kind]
@@ -358,8 +361,8 @@ def _next_state(state: State, event: Event) -> State:
     return "working" if goes_on and event.kind != "released" else state
 
 
-def _running(since: datetime, now: datetime, events: Iterable[Event]) -> timedelta:
-    """The time from a moment until now in which the study was not paused."""
+def _measure_running_time(since: datetime, now: datetime, events: Iterable[Event]) -> timedelta:
+    """Return the time from a moment until now, without pauses of the study."""
     total, begin = now - since, None
     for event in events:
         if event.kind == "paused":
@@ -370,24 +373,26 @@ def _running(since: datetime, now: datetime, events: Iterable[Event]) -> timedel
     return total if begin is None else total - max(now - begin, timedelta(0))
 
 
-def _flagged_first(rater: RaterProgress) -> tuple[bool, int, int, str]:
+def _get_sort_key(rater: RaterProgress) -> tuple[bool, int, int, str]:
     return rater.state == "excluded", -len(rater.flags), len(rater.id), rater.id
 
 
-def _repeats(plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]) -> dict[str, RaterAgreement]:
-    """Every rater's agreement with the rater's own first answers, measured against the chance level of all repeats."""
+def _compute_repeat_agreements(
+    plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]
+) -> dict[str, RaterAgreement]:
+    """Compute every rater's agreement with the own first answers, relative to the chance level of all repeats."""
     first = {(one.rater, one.task): one.answer for one in answers if one.purpose == "work"}
     numbers: dict[str, QuestionValues] = {}
     for one in answers:
         before = first.get((one.rater, one.task)) if one.purpose == "repeat" else None
         for answer in (before, one.answer) if before is not None else ():
-            for name, unit, value in _values(plan, tasks[one.task], answer):
+            for name, unit, value in _iterate_values(plan, tasks[one.task], answer):
                 key = f"{one.rater}\n{unit}"
                 numbers.setdefault(name, QuestionValues()).add(key, one.rater, one.task, value)
-    return _agreements(numbers.values(), measurement_of(plan))
+    return _compute_agreements(numbers.values(), get_measurement(plan))
 
 
-def _raters(
+def _compute_raters(
     plan: Plan,
     tasks: Mapping[str, Task],
     answers: Sequence[Answered],
@@ -395,17 +400,19 @@ def _raters(
     agreement: Mapping[str, RaterAgreement],
     repeats: Mapping[str, RaterAgreement],
 ) -> list[RaterProgress]:
-    """Every rater with the numbers of the answers, and flags."""
+    """Fill in the numbers of every rater from the answers, and the flags."""
     kind = kind_of(plan)
     by_rater: dict[str, list[Answered]] = {rater: [] for rater in raters}
     for one in answers:
         by_rater[one.rater].append(one)
     patterns = {
-        rater: [pattern(kind.form(plan, tasks[one.task], one.order, one.answer)) for one in own]
+        rater: [get_pattern(kind.form(plan, tasks[one.task], one.order, one.answer)) for one in own]
         for rater, own in by_rater.items()
     }
     everywhere = Counter(text for texts in patterns.values() for text in texts)
-    reference = reference_agreement([one for rater, one in agreement.items() if raters[rater].state != "excluded"])
+    reference = compute_reference_agreement(
+        [one for rater, one in agreement.items() if raters[rater].state != "excluded"]
+    )
     result = []
     for rater, own in by_rater.items():
         golds = [kind.passes(plan, tasks[one.task], one.answer) for one in own if one.purpose == "gold"]
@@ -432,7 +439,7 @@ def _raters(
                 repeats=evidence.repeats,
                 late=sum(one.late for one in own),
                 comments=sum(bool(one.comment) for one in own),
-                flags=flags_of(plan.checks, evidence, others, reference),
+                flags=find_flags(plan.checks, evidence, others, reference),
             )
         )
     return result

@@ -1,7 +1,7 @@
-"""Simulated raters who fill in a study: to try it before people see it.
+"""Simulated raters, to try a study before people see it.
 
-They are careful, noisy, random, lazy, or leave in the middle. Their answers go through the kind of task, which refuses
-what no form of a page could send, and into the log, as those of people do.
+They are careful, noisy, random, lazy, or leave early. Their answers are validated by the kind of task like those of
+people, and stored in the log.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from captious.options import SEED, get_choices
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
 from captious.stats.correlation import mid_ranks
-from captious.studio.access import make_token, hash_token
+from captious.studio.access import hash_token, make_token
 from captious.studio.collect._events import Page
-from captious.studio.collect._survey import Moment, list_questions, simulate_survey, read_survey
+from captious.studio.collect._survey import Moment, list_questions, read_survey, simulate_survey
 from captious.studio.collect.kinds import Answer, kind_of
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import Plan
@@ -34,20 +34,20 @@ from captious.studio.owner.raters import SIMULATED
 from captious.study.ratings import Preferences, as_ratings
 
 BotName = Literal["careful", "noisy", "random", "lazy", "leaving"]
+# The crowd that is simulated unless another is asked for.
 SHARES: Mapping[str, float] = {"careful": 0.6, "noisy": 0.15, "random": 0.1, "lazy": 0.1, "leaving": 0.05}
-"""The crowd that is simulated unless another is asked for."""
 COMMENTS = (
     "The image is hard to see on my screen.",
     "Two of the captions say the same.",
     "One caption is right but says too little.",
     "I would have liked a half point here.",
 )
+# Share of the pages of careful bots with a comment.
 REMARKS = 0.02
-"""Share of the pages of careful bots with a comment."""
 
 
 class Bot(NamedTuple):
-    """How a kind of rater answers."""
+    """Parameters of a kind of simulated rater."""
 
     noise: float
     """Standard deviation of a judgment, where quality goes from 0 to 1; also the share of wrong yes/no answers."""
@@ -68,7 +68,7 @@ BOTS: Mapping[BotName, Bot] = {
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Result):
-    """What simulated raters did, and which of them the flags found."""
+    """The simulated raters, and the progress of the study with their flags."""
 
     bots: Mapping[str, BotName]
     """The kind of every rater."""
@@ -78,10 +78,10 @@ class Simulation(Result):
         return f"<Simulation: {len(self.bots)} raters, {self.progress.coverage.answers} answers>"
 
     def document(self) -> Document:
-        """A row per kind of bot, then the progress of the study."""
+        """Return a row per kind of bot, then the progress of the study."""
         progress = self.progress.document()
-        sections = [self._table(), *progress.sections]
-        data = {"simulated": self._rows(), **progress.data}
+        sections = [self._build_table(), *progress.sections]
+        data = {"simulated": self._build_rows(), **progress.data}
         return Document(
             f"{self.progress.title}: simulated",
             progress.about,
@@ -93,7 +93,7 @@ class Simulation(Result):
             "simulation",
         )
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def _build_rows(self) -> list[dict[str, Any]]:
         by_id = {rater.id: rater for rater in self.progress.raters}
         rows = []
         for name in BOTS:
@@ -112,7 +112,7 @@ class Simulation(Result):
                 )
         return rows
 
-    def _table(self) -> Table:
+    def _build_table(self) -> Table:
         columns: list[Column | str] = ["raters who are", Column("number"), Column("tasks")]
         columns += [Column("agreement", decimals=2), Column("flagged"), "flags"]
         rows: list[list[Value]] = [
@@ -120,7 +120,7 @@ class Simulation(Result):
                 *(row["bot"], row["raters"], row["tasks"], row["agreement"], row["flagged"]),
                 ", ".join(f"{name} {number}" for name, number in row["flags"].items()),
             ]
-            for row in self._rows()
+            for row in self._build_rows()
         ]
         note = "agreement: mean part in alpha"
         return Table("simulated", "Simulated raters, and what the flags found", columns, rows, note)
@@ -155,11 +155,11 @@ def simulate_raters(
     begun = log.begun
     if begun:
         _refuse_people(log)
-    names = _crowd(raters, share or SHARES)
+    names = _choose_kinds(raters, share or SHARES)
     step = progress or (lambda name: None)
     step("quality")
     tasks = log.tasks() if begun else {task.id: task for task in build_tasks(plan)}
-    answers = BotAnswers(plan, qualities(plan, tasks, ratings), seed)
+    answers = BotAnswers(plan, compute_qualities(plan, tasks, ratings), seed)
     if not begun:  # now that nothing is wrong with the arguments
         log.begin(plan, list(tasks.values()))
     people = log.add_raters([hash_token(make_token()) for _ in names])
@@ -171,22 +171,22 @@ def simulate_raters(
 
 
 def _run(visits: Sequence[BotVisit], seed: int) -> None:
-    """Let everybody go on in random order, until all are done, have left, or wait for tasks that others hold."""
+    """Run the visits in random order, until all have finished, left, or wait for tasks leased to others."""
     rng = np.random.default_rng(seed)
     active, waiting = list(visits), []
     while active:
         answers = sum(visit.answers for visit in visits)
         while active:
             visit = active[int(rng.integers(len(active)))]
-            if not visit.go_on():
+            if not visit.take_step():
                 active.remove(visit)
-                waiting += [visit] if visit.waits else []
+                waiting += [visit] if visit.is_waiting else []
         if sum(visit.answers for visit in visits) > answers:
             active, waiting = waiting, []
 
 
 def _refuse_people(log: StudyLog) -> None:
-    """Simulated answers never go into a study that has answers of people."""
+    """Raise InputError if the study has answers of people: simulated answers must not mix with them."""
     bots: set[str] = set()
     for event in log.events():
         if SIMULATED in event.body:
@@ -198,8 +198,8 @@ def _refuse_people(log: StudyLog) -> None:
             )
 
 
-def _crowd(raters: int, share: Mapping[str, float]) -> list[BotName]:
-    """The kind of every rater: whole numbers as near to the shares as can be, well mixed."""
+def _choose_kinds(raters: int, share: Mapping[str, float]) -> list[BotName]:
+    """Return the kind of every rater, in a shuffled order; the counts are the shares, rounded."""
     kinds = get_choices(BotName)
     for name, part in share.items():
         if name not in kinds:
@@ -217,7 +217,7 @@ def _crowd(raters: int, share: Mapping[str, float]) -> list[BotName]:
 
 
 def read_share(written: Sequence[str]) -> dict[str, float]:
-    """Shares as they are written: ``careful=0.5``.
+    """Parse shares such as ``careful=0.5``.
 
     >>> read_share(["careful=0.5", "random=0.5"])
     {'careful': 0.5, 'random': 0.5}
@@ -233,7 +233,7 @@ def read_share(written: Sequence[str]) -> dict[str, float]:
 
 
 class BotVisit:
-    """One bot on its way through the study, step by step as the pages would lead it."""
+    """The visit of one bot, with the same steps as on the pages."""
 
     def __init__(self, rater: str, name: BotName, log: StudyLog, bots: BotAnswers) -> None:
         self.rater, self.name = rater, name
@@ -246,49 +246,49 @@ class BotVisit:
         self._record("joined", {SIMULATED: name})
 
     @property
-    def waits(self) -> bool:
-        """Whether others hold what is left."""
+    def is_waiting(self) -> bool:
+        """Whether all remaining tasks are leased to others."""
         return self._at == "wait"
 
-    def go_on(self) -> bool:
-        """Do the next thing; False where there is none, where the bot leaves, or where it must wait for others."""
+    def take_step(self) -> bool:
+        """Take the next step; return False at the end, if the bot leaves, or if it must wait for others."""
         if self._at == "link" and self._plan.consent.strip():
             self._at = "consent"
         elif self._at in ("link", "consent", "wait"):
             if self._at == "consent":
                 self._record("consented")
             if self._at != "wait":
-                self._tell("before")
+                self._answer_survey("before")
             self._open_next()
         elif self._at == "end" or self._leaves_after == self.answers:
             return False
         else:
-            self._answer()
+            self._answer_task()
             self._open_next()
-        return not self.waits
+        return not self.is_waiting
 
     def _open_next(self) -> None:
         self._page = self._log.next_page(self.rater)
         if self._page is not None:
             self._at = "task"
             return
-        why = self._log.why_none(self.rater)
+        why = self._log.explain_no_page(self.rater)
         self._at = "wait" if why == "wait" else "end"
         if why == "finished":
-            self._tell("after")
+            self._answer_survey("after")
             self._record("finished")
 
-    def _tell(self, when: Moment) -> None:
+    def _answer_survey(self, when: Moment) -> None:
         """Answer the questions about the rater."""
         if list_questions(self._plan, when):
             answers, _ = read_survey(self._plan, when, simulate_survey(self._plan, when, self._rng))
             body = {"when": when, "answers": answers}
             self._log.record(self.rater, "surveyed", f"{self.rater}.bot.surveyed.{when}", body=body)
 
-    def _answer(self) -> None:
+    def _answer_task(self) -> None:
         page, plan, kind = self._page, self._plan, kind_of(self._plan)
         assert page is not None
-        fields = kind.form(plan, page.task, page.order, self._bots.answer(self.name, page, self._rng))
+        fields = kind.form(plan, page.task, page.order, self._bots.make_answer(self.name, page, self._rng))
         body: dict[str, Any] = {"answer": kind.read(plan, page.task, page.order, fields)}
         if self.name == "careful" and self._rng.random() < REMARKS:
             body["comment"] = str(self._rng.choice(COMMENTS))
@@ -304,15 +304,15 @@ class BotVisit:
 # What bots answer
 
 
-def qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dict[str, float]:
-    """How good every caption is, from 0 for the worst to 1 for the best, by task and choice."""
+def compute_qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dict[str, float]:
+    """Return the quality of every caption, from 0 for the worst to 1 for the best, by task and choice."""
     captions = {f"{task.id}/{choice.id}": (task, choice) for task in tasks.values() for choice in task.choices}
     if not captions:
         return {}
     if ratings is not None:
-        values = _known(ratings, captions)
+        values = _find_ratings(ratings, captions)
     elif any(task.references for task in tasks.values()):
-        cider = parse("cider").measure(_caption_set(plan, captions)).items
+        cider = parse("cider").measure(_make_caption_set(plan, captions)).items
         values = {caption: cider.get(caption, float("nan")) for caption in captions}
     else:
         values = {caption: float(len(choice.text.split())) for caption, (_, choice) in captions.items()}
@@ -322,8 +322,8 @@ def qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dic
     return dict(zip(ids, rank.tolist(), strict=True))
 
 
-def _caption_set(plan: Plan, captions: Mapping[str, tuple[Task, Choice]]) -> CaptionSet:
-    """Every caption of the study but those of gold tasks, with its references."""
+def _make_caption_set(plan: Plan, captions: Mapping[str, tuple[Task, Choice]]) -> CaptionSet:
+    """Return all captions except those of gold tasks, with references."""
     asked = {key: (task, choice) for key, (task, choice) in captions.items() if task.gold is None}
     return CaptionSet.of(
         {key: choice.text for key, (_, choice) in asked.items()},
@@ -332,8 +332,8 @@ def _caption_set(plan: Plan, captions: Mapping[str, tuple[Task, Choice]]) -> Cap
     )
 
 
-def _known(ratings: Any, captions: Mapping[str, tuple[Task, Choice]]) -> dict[str, float]:
-    """The mean rating of every caption, found by item and system, or else by its text."""
+def _find_ratings(ratings: Any, captions: Mapping[str, tuple[Task, Choice]]) -> dict[str, float]:
+    """Return the mean rating of every caption, matched by item and system, or else by its text."""
     people = as_ratings(ratings)
     if isinstance(people, Preferences):
         raise InputError(f"{people.name}: contains pairs, expected ratings of captions")
@@ -355,42 +355,42 @@ def _known(ratings: Any, captions: Mapping[str, tuple[Task, Choice]]) -> dict[st
 
 @dataclass
 class BotAnswers:
-    """What bots answer to a page, by kind of bot and of task."""
+    """Generator of answers by kind of bot and of task."""
 
     plan: Plan
     quality: Mapping[str, float]
     seed: int
 
-    def answer(self, name: BotName, page: Page, rng: np.random.Generator) -> Answer:
-        """The answer of a kind of bot to a page."""
+    def make_answer(self, name: BotName, page: Page, rng: np.random.Generator) -> Answer:
+        """Return the answer of a kind of bot to a page."""
         if name == "random":
-            return self.random(page.task, rng)
+            return self.make_random_answer(page.task, rng)
         if name == "lazy":
-            return self.lazy(page)
+            return self.make_lazy_answer(page)
         bot = BOTS[name]
-        answer = self.perceived(page.task, bot.noise, rng)
+        answer = self.make_noisy_answer(page.task, bot.noise, rng)
         if page.task.gold is not None and rng.random() >= bot.slips:
-            return self._passing(page.task, answer, rng)
+            return self._make_passing_answer(page.task, answer, rng)
         return answer
 
-    def _passing(self, task: Task, answer: Answer, rng: np.random.Generator) -> Answer:
-        """What somebody who looks would answer to a check."""
+    def _make_passing_answer(self, task: Task, answer: Answer, rng: np.random.Generator) -> Answer:
+        """Return an answer that passes a check."""
         kind = kind_of(self.plan)
         for _ in range(2000):
             if kind.passes(self.plan, task, answer):
                 break
-            answer = self.random(task, rng)
+            answer = self.make_random_answer(task, rng)
         return answer
 
-    def perceived(self, task: Task, noise: float, rng: np.random.Generator) -> Answer:
-        """What somebody answers who sees the quality with some noise."""
+    def make_noisy_answer(self, task: Task, noise: float, rng: np.random.Generator) -> Answer:
+        """Return an answer that follows the quality with some noise."""
         plan = self.plan
         if plan.kind == "yesno":
-            truth = {thing: self._share(f"{task.id}/{thing}") < 0.75 for thing in task.things}
+            truth = {thing: self._draw_share(f"{task.id}/{thing}") < 0.75 for thing in task.things}
             return {"seen": {thing: seen != (rng.random() < noise) for thing, seen in truth.items()}}
         if plan.kind == "labels":
             names = [option.name for option in plan.options]
-            right = names[int(self._share(task.id) * len(names))]
+            right = names[int(self._draw_share(task.id) * len(names))]
             return {"label": right if rng.random() >= noise else names[int(rng.integers(len(names)))]}
         seen = {choice.id: self.quality[f"{task.id}/{choice.id}"] + noise * rng.normal() for choice in task.choices}
         if plan.kind == "pairs":
@@ -400,14 +400,14 @@ class BotAnswers:
         return {
             "ratings": {
                 choice: {
-                    aspect.name: _point(aspect.points, value + noise * rng.normal() / 2) for aspect in plan.aspects
+                    aspect.name: _get_point(aspect.points, value + noise * rng.normal() / 2) for aspect in plan.aspects
                 }
                 for choice, value in seen.items()
             }
         }
 
-    def random(self, task: Task, rng: np.random.Generator) -> Answer:
-        """An answer that has nothing to do with the task."""
+    def make_random_answer(self, task: Task, rng: np.random.Generator) -> Answer:
+        """Return a random answer, independent of the task."""
         plan = self.plan
         if plan.kind == "yesno":
             return {"seen": {thing: bool(rng.random() < 0.5) for thing in task.things}}
@@ -420,12 +420,13 @@ class BotAnswers:
             return {"ranks": {ids[index]: rank for rank, index in enumerate(rng.permutation(len(ids)).tolist(), 1)}}
         return {
             "ratings": {
-                choice: {aspect.name: _point(aspect.points, rng.random()) for aspect in plan.aspects} for choice in ids
+                choice: {aspect.name: _get_point(aspect.points, rng.random()) for aspect in plan.aspects}
+                for choice in ids
             }
         }
 
-    def lazy(self, page: Page) -> Answer:
-        """The same click everywhere."""
+    def make_lazy_answer(self, page: Page) -> Answer:
+        """Return the same click everywhere."""
         plan, task = self.plan, page.task
         if plan.kind == "yesno":
             return {"seen": dict.fromkeys(task.things, True)}
@@ -437,16 +438,18 @@ class BotAnswers:
             return {"ranks": {choice: rank for rank, choice in enumerate(page.order, 1)}}
         return {
             "ratings": {
-                choice.id: {aspect.name: _point(aspect.points, 0.7) for aspect in plan.aspects}
+                choice.id: {aspect.name: _get_point(aspect.points, 0.7) for aspect in plan.aspects}
                 for choice in task.choices
             }
         }
 
-    def _share(self, name: str) -> float:
-        """A number from 0 to 1 that belongs to a name: what is true of a picture, the same for all who look."""
+    def _draw_share(self, name: str) -> float:
+        """Return a number from 0 to 1 that depends only on the name and the seed: the truth about a picture, for all
+        bots.
+        """
         return float(np.random.default_rng(int(make_keys([name], self.seed)[0])).random())
 
 
-def _point(points: Sequence[float], share: float) -> float:
-    """The point of a scale nearest to a share of its way."""
+def _get_point(points: Sequence[float], share: float) -> float:
+    """Return the point of a scale nearest to a share of its length."""
     return points[min(max(round(share * (len(points) - 1)), 0), len(points) - 1)]

@@ -1,4 +1,4 @@
-"""Five kinds of task: ratings, ranking, pairs, yes/no lists, labels. One file each, behind the contract `TaskKind`."""
+"""Five kinds of task: ratings, ranking, pairs, yes/no lists, labels. One module each, with the interface `TaskKind`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ KINDS: dict[KindName, TaskKind] = {
 
 
 def kind_of(plan: Plan) -> TaskKind:
-    """The kind of task that a plan asks for."""
+    """Return the kind of task of a plan."""
     return KINDS[plan.kind]
 
 
-def measurement_of(plan: Plan) -> Measurement:
+def get_measurement(plan: Plan) -> Measurement:
     """Return the level of measurement at which agreement is computed: that of the plan, or of its kind of task."""
     return plan.measurement or kind_of(plan).measurement

@@ -10,41 +10,43 @@ import numpy as np
 
 from captious.errors import InputError, format_suggestion
 from captious.studio.collect._subjects import Subject
-from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, one_of
+from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, parse_option
 from captious.studio.collect.plan import CANNOT, Plan
 from captious.studio.collect.tasks import Task
 
+# The label that loses every tie under the rule of RELIC.
 NONE = "none"
-"""The label that any other beats at a tie, under the rule of RELIC."""
 
 
 class LabelsKind(TaskKind):
-    """``label`` is the name of an option, or cannot; the answer has the name or None."""
+    """Kind ``labels``: field ``label`` is the name of an option or ``cannot``; the answer has the name or None."""
 
     name = "labels"
     measurement = "nominal"
     needs = "an image or a caption"
 
-    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
-        """One page for each caption, or one for a subject without any."""
+    def split_pages(
+        self, plan: Plan, subject: Subject, rng: np.random.Generator
+    ) -> Iterable[Sequence[tuple[str, str]]]:
+        """Return one page for each caption, or one for a subject without captions."""
         return [[caption] for caption in subject.captions] or [[]]
 
     def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
-        """The name of the label; None where the rater could not say."""
+        """Return the name of the label; None for "cannot tell"."""
         options: dict[str, str | None] = {option.name: option.name for option in plan.options}
         if plan.cannot_judge:
             options[CANNOT] = None
-        label, gaps = one_of(plan, form.get("label"), options, "label", plan.wording("choose_label"))
+        label, gaps = parse_option(plan, form.get("label"), options, "label", plan.wording("choose_label"))
         if gaps:
             raise Incomplete(gaps)
         return {"label": label}
 
     def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
-        """The name of the label."""
+        """Return the name of the label."""
         return {"label": CANNOT if answer["label"] is None else answer["label"]}
 
-    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
-        """The right label, or a list of those that pass."""
+    def parse_gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """Parse the right label, or a list of labels that pass."""
         names = [option.name for option in plan.options]
         wanted = expected if isinstance(expected, list) else [expected]
         for name in wanted:
@@ -57,27 +59,27 @@ class LabelsKind(TaskKind):
         return {"label": list(wanted)}
 
     def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
-        """Whether the label is one of the right ones."""
+        """Return True if the label is one of the right ones."""
         return task.gold is None or answer["label"] in task.gold["label"]
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
-        """The label that was chosen, and those that pass."""
+    def grade_answer(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
+        """Return the chosen label, and those that pass."""
         texts: dict[str | None, str] = {one.name: one.text or one.name for one in plan.options}
         texts[None] = plan.wording("cannot_tell")
         right = " / ".join(texts[name] for name in (task.gold or {"label": []})["label"])
         return [GradedAnswer("", texts[answer["label"]], right, self.passes(plan, task, answer))]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
-        """The number of the label in the plan."""
+        """Return the index of the label in the plan."""
         names = [option.name for option in plan.options]
         label = answer["label"]
         return {plan.label: {task.id: None if label is None else float(names.index(label))}}
 
 
-def merged(plan: Plan, labels: Iterable[str | None]) -> str | None:
-    """The one label of an image from those of its raters; None where the rule of the plan finds none.
+def merge_labels(plan: Plan, labels: Iterable[str | None]) -> str | None:
+    """Return the merged label of an image from those of its raters; None if the rule of the plan finds none.
 
-    ``majority``: the most frequent, if it is alone. ``unanimous``: that of all. ``relic``: the most frequent, where any
+    ``majority``: the most frequent, if there is no tie. ``unanimous``: the only one. ``relic``: the most frequent, where any
     label beats *none* at a tie.
     """
     counts = Counter(label for label in labels if label is not None)

@@ -9,80 +9,91 @@ import numpy as np
 
 from captious.errors import InputError, format_suggestion
 from captious.studio.collect._subjects import Subject
-from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, named_choice, one_of
+from captious.studio.collect.kinds.kind import (
+    Answer,
+    Gap,
+    GradedAnswer,
+    Incomplete,
+    TaskKind,
+    find_choice,
+    parse_option,
+)
 from captious.studio.collect.plan import CANNOT, Aspect, Plan
 from captious.studio.collect.tasks import Task
 
+# Name of the overall rating in exports and agreement, in addition to the aspects.
 OVERALL = "rating"
-"""The one rating of a caption that exports and agreement have beside its aspects."""
 
 
 class RatingsKind(TaskKind):
-    """``rating:<place>:<aspect>`` is a point of the scale; the answer has a number for every caption and aspect."""
+    """Kind ``ratings``: field ``rating:<place>:<aspect>`` is a point; the answer has a number by caption and aspect."""
 
     name = "ratings"
     measurement = "ordinal"
     needs = "a caption"
 
-    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
-        """The captions of a subject, at most ``together`` a page; which of them share a page is drawn by the seed."""
+    def split_pages(
+        self, plan: Plan, subject: Subject, rng: np.random.Generator
+    ) -> Iterable[Sequence[tuple[str, str]]]:
+        """Split the captions of a subject into pages of at most ``together``, drawn with the seed."""
         return [
-            [subject.captions[index] for index in page] for page in _pages(len(subject.captions), plan.together, rng)
+            [subject.captions[index] for index in page]
+            for page in _split_pages(len(subject.captions), plan.together, rng)
         ]
 
     def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
-        """A number or None for every caption and aspect."""
+        """Return a number or None for every caption and aspect."""
         ratings: dict[str, dict[str, Any]] = {choice.id: {} for choice in task.choices}
         gaps: list[Gap] = []
         for place, choice in enumerate(order):
             for aspect in plan.aspects:
                 field = f"rating:{place}:{aspect.name}"
-                missing = _missing(plan, aspect, place + 1 if len(order) > 1 else None)
-                points = _points(plan, aspect)
-                ratings[choice][aspect.name], gap = one_of(plan, form.get(field), points, field, missing)
+                missing = _describe_missing(plan, aspect, place + 1 if len(order) > 1 else None)
+                points = _list_points(plan, aspect)
+                ratings[choice][aspect.name], gap = parse_option(plan, form.get(field), points, field, missing)
                 gaps += gap
         if gaps:
             raise Incomplete(gaps)
         return {"ratings": ratings}
 
     def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
-        """The points that were chosen."""
+        """Return the chosen points."""
         return {
             f"rating:{place}:{aspect}": CANNOT if rating is None else f"{rating:g}"
             for place, choice in enumerate(order)
             for aspect, rating in answer["ratings"].get(choice, {}).items()
         }
 
-    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
-        """A number or a range for captions and aspects: ``4``, ``[4, 5]``, ``{"sat": [1, 2]}``, ``[5, 1]``."""
+    def parse_gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """Parse a number or a range for captions and aspects: ``4``, ``[4, 5]``, ``{"sat": [1, 2]}``, ``[5, 1]``."""
         if len(task.choices) == 1 and isinstance(expected, list) and len(expected) == 1:
             expected = expected[0]  # a list of captions, of which there is one
         if len(task.choices) == 1 and not (
-            isinstance(expected, Mapping) and named_choice(task, next(iter(expected), ""))
+            isinstance(expected, Mapping) and find_choice(task, next(iter(expected), ""))
         ):
             by_choice = {task.choices[0].id: expected}
             if isinstance(expected, Mapping) and not {*expected} <= {aspect.name for aspect in plan.aspects}:
                 return None
         elif isinstance(expected, Mapping):
-            named = {name: named_choice(task, name) for name in expected}
+            named = {name: find_choice(task, name) for name in expected}
             by_choice = {choice.id: expected[name] for name, choice in named.items() if choice is not None}
         elif isinstance(expected, list) and len(expected) == len(task.choices):
             by_choice = {choice.id: one for choice, one in zip(task.choices, expected, strict=True)}
         else:
             raise InputError(f"expected is {str(expected)[:60]}, expected one for each caption, such as {{'sat': 4}}")
-        ranges = {choice: _ranges(plan, one) for choice, one in by_choice.items()}
+        ranges = {choice: _parse_ranges(plan, one) for choice, one in by_choice.items()}
         return {"ratings": ranges} if ranges else None
 
     def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
-        """Whether every rating with an expected range lies in it."""
+        """Return True if every rating is inside its expected range."""
         return all(
             (rating := answer["ratings"].get(choice, {}).get(aspect)) is not None and low <= rating <= high
             for choice, ranges in (task.gold or {"ratings": {}})["ratings"].items()
             for aspect, (low, high) in ranges.items()
         )
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
-        """The rating of every scale with an expected range."""
+    def grade_answer(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
+        """Return the rating of every scale that has an expected range."""
         known = (task.gold or {"ratings": {}})["ratings"]
         labels = {aspect.name: aspect.label for aspect in plan.aspects}
         result = []
@@ -97,7 +108,7 @@ class RatingsKind(TaskKind):
         return result
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
-        """A table of captions for each aspect, and for the overall rating where it is another."""
+        """Return a table of captions for each aspect, and for the overall rating if it has a formula."""
         tables: dict[str, dict[str, float | None]] = {aspect.name: {} for aspect in plan.aspects}
         if plan.formula is not None:
             tables[OVERALL] = {}
@@ -110,18 +121,18 @@ class RatingsKind(TaskKind):
         return tables
 
 
-def overall_rating(plan: Plan, ratings: Mapping[str, float | None]) -> float | None:
-    """The one rating of a caption: what the formula makes, else the aspect ``overall``, else the first."""
-    return plan.formula.of(ratings) if plan.formula is not None else ratings.get(rated_aspect(plan).name)
+def compute_overall(plan: Plan, ratings: Mapping[str, float | None]) -> float | None:
+    """Return the overall rating of a caption: by the formula, else the aspect ``overall``, else the first aspect."""
+    return plan.formula.of(ratings) if plan.formula is not None else ratings.get(find_rated_aspect(plan).name)
 
 
-def rated_aspect(plan: Plan) -> Aspect:
-    """The aspect that stands for the overall rating where there is no formula."""
+def find_rated_aspect(plan: Plan) -> Aspect:
+    """Return the aspect that is the overall rating if there is no formula."""
     return next((aspect for aspect in plan.aspects if aspect.name == "overall"), plan.aspects[0])
 
 
-def _pages(captions: int, together: int, rng: np.random.Generator) -> list[list[int]]:
-    """Captions divided into pages of nearly the same size, in random company; on a page, in the order of the files."""
+def _split_pages(captions: int, together: int, rng: np.random.Generator) -> list[list[int]]:
+    """Split captions randomly into pages of nearly equal size; on a page, they are in the order of the files."""
     pages = -(-captions // together)
     if pages <= 1:
         return [list(range(captions))] if captions else []
@@ -129,8 +140,8 @@ def _pages(captions: int, together: int, rng: np.random.Generator) -> list[list[
     return [sorted(shuffled[page::pages]) for page in range(pages)]
 
 
-def _missing(plan: Plan, aspect: Aspect, caption: int | None) -> str:
-    """What the page says of a scale without a rating; the caption has a number where a page has several."""
+def _describe_missing(plan: Plan, aspect: Aspect, caption: int | None) -> str:
+    """Return the message for a scale without a rating, with the caption's number if a page has several."""
     name = "no_rating" if caption is None else "caption_no_rating"
     values = {} if caption is None else {"name": caption}
     if len(plan.aspects) == 1:
@@ -138,12 +149,12 @@ def _missing(plan: Plan, aspect: Aspect, caption: int | None) -> str:
     return plan.wording(f"{name}_for", aspect=aspect.label, **values)
 
 
-def _points(plan: Plan, aspect: Aspect) -> dict[str, float | None]:
+def _list_points(plan: Plan, aspect: Aspect) -> dict[str, float | None]:
     points: dict[str, float | None] = {f"{point:g}": point for point in aspect.points}
     return {**points, CANNOT: None} if plan.cannot_judge else points
 
 
-def _ranges(plan: Plan, expected: Any) -> dict[str, list[float]]:
+def _parse_ranges(plan: Plan, expected: Any) -> dict[str, list[float]]:
     names = [aspect.name for aspect in plan.aspects]
     if not isinstance(expected, Mapping):
         if len(names) > 1:

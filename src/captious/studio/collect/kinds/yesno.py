@@ -9,7 +9,7 @@ import numpy as np
 
 from captious.errors import InputError, format_suggestion
 from captious.studio.collect._subjects import Subject
-from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, one_of
+from captious.studio.collect.kinds.kind import Answer, Gap, GradedAnswer, Incomplete, TaskKind, parse_option
 from captious.studio.collect.plan import CANNOT, Plan
 from captious.studio.collect.tasks import Task
 
@@ -17,22 +17,24 @@ YES, NO = "yes", "no"
 
 
 class YesNoKind(TaskKind):
-    """``thing:<place>`` is yes, no or cannot; the answer has True, False or None for every thing."""
+    """Kind ``yesno``: field ``thing:<place>`` is yes, no or cannot; the answer has True, False or None by thing."""
 
     name = "yesno"
     measurement = "nominal"
     needs = "things to ask for"
 
-    def pages(self, plan: Plan, subject: Subject, rng: np.random.Generator) -> Iterable[Sequence[tuple[str, str]]]:
-        """One page where there are things to ask for."""
+    def split_pages(
+        self, plan: Plan, subject: Subject, rng: np.random.Generator
+    ) -> Iterable[Sequence[tuple[str, str]]]:
+        """Return one page if there are things to ask for."""
         return [subject.captions] if subject.things else []
 
-    def order(self, plan: Plan, task: Task, rng: np.random.Generator) -> tuple[str, ...]:
-        """The things in the order of the text."""
+    def draw_order(self, plan: Plan, task: Task, rng: np.random.Generator) -> tuple[str, ...]:
+        """Return the things in the order of the file."""
         return task.things
 
     def read(self, plan: Plan, task: Task, order: Sequence[str], form: Mapping[str, str]) -> Answer:
-        """Yes or no for every thing."""
+        """Return True, False or None for every thing."""
         options: dict[str, bool | None] = {YES: True, NO: False}
         if plan.cannot_judge:
             options[CANNOT] = None
@@ -40,7 +42,7 @@ class YesNoKind(TaskKind):
         gaps: list[Gap] = []
         for place, thing in enumerate(order):
             field = f"thing:{place}"
-            seen[thing], gap = one_of(
+            seen[thing], gap = parse_option(
                 plan, form.get(field), options, field, plan.wording("thing_no_answer", thing=thing)
             )
             gaps += gap
@@ -49,7 +51,7 @@ class YesNoKind(TaskKind):
         return {"seen": seen}
 
     def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
-        """The answers as words."""
+        """Return the answers as words."""
         words = {True: YES, False: NO, None: CANNOT}
         return {
             f"thing:{place}": words[answer["seen"][thing]]
@@ -57,8 +59,8 @@ class YesNoKind(TaskKind):
             if thing in answer["seen"]
         }
 
-    def gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
-        """True or false for some of the things."""
+    def parse_gold(self, plan: Plan, task: Task, expected: Any) -> dict[str, Any] | None:
+        """Parse true or false for some of the things."""
         if not isinstance(expected, Mapping) or not expected:
             raise InputError(f"expected is {str(expected)[:60]}, expected such as {{'dog': true}}")
         for thing, seen in expected.items():
@@ -70,12 +72,12 @@ class YesNoKind(TaskKind):
         return {"seen": dict(expected)}
 
     def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
-        """Whether all things with a known answer have it."""
+        """Return True if all things with an expected answer have it."""
         known = (task.gold or {"seen": {}})["seen"]
         return all(answer["seen"].get(thing) is seen for thing, seen in known.items())
 
-    def compared(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
-        """Yes or no for every thing with a known answer."""
+    def grade_answer(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
+        """Return yes or no for every thing with an expected answer."""
         texts = {True: plan.wording("yes"), False: plan.wording("no"), None: plan.wording("cannot_tell")}
         known, seen = (task.gold or {"seen": {}})["seen"], answer["seen"]
         return [
@@ -85,6 +87,6 @@ class YesNoKind(TaskKind):
         ]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
-        """1 for yes and 0 for no, for every thing."""
+        """Return 1 for yes and 0 for no, for every thing."""
         numbers = {thing: None if seen is None else float(seen) for thing, seen in answer["seen"].items()}
         return {"seen": {f"{task.id}/{thing}": number for thing, number in numbers.items()}}
