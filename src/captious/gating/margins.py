@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from captious._core.records import parse_toml, read_text, parse_record
+from captious._core.records import parse_toml, read_text, record
 from captious._core.specs import split_specs
 from captious._evaluate import Specs, metric_specs
 from captious.errors import InputError
@@ -72,7 +72,7 @@ class GateFile:
         margins = table.pop("margins", {})
         if not isinstance(margins, dict):
             raise InputError(f"{where}: margins = {margins!r}, expected a table [margins] such as cider = 0.02")
-        return parse_record(cls, table, where, margins=margins)
+        return record(cls, table, where, margins=margins)
 
     @property
     def specs(self) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from captious._core.records import parse_toml, read_text, parse_record, rule
+from captious._core.records import parse_toml, read_text, record, rule
 from captious.errors import InputError, format_suggestion
 from captious.render import Document, Result, Section, Table, Text
 from captious.study._columns import label
@@ -185,7 +185,7 @@ def from_toml(path: str | Path) -> Recipe:
     """A recipe from a TOML file: the fields of `Recipe`, and one ``[[layouts]]`` table per `Layout`."""
     path = Path(path)
     table = parse_toml(read_text(path, "recipe"), str(path), "recipe")
-    return parse_record(Recipe, {"name": path.stem, **table}, str(path))
+    return record(Recipe, {"name": path.stem, **table}, str(path))
 
 
 def recipe_named(name: str) -> Recipe | None:
@@ -230,7 +230,7 @@ def as_recipe(recipe: Any) -> Recipe:
 
 def _built_in() -> dict[str, Recipe]:
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return {name: parse_record(Recipe, {"name": name, **table}, name) for name, table in parse_toml(text, "", "").items()}
+    return {name: record(Recipe, {"name": name, **table}, name) for name, table in parse_toml(text, "", "").items()}
 
 
 RECIPES = _built_in()

@@ -291,7 +291,7 @@ class SpecsObjective(ContrastiveObjective):
 
     towers: Towers
     full: TokenLists
-    build_chains: Chains
+    chains: Chains
     weights: tuple[float, float, float] = (1.0, 8.0, 0.8)
     margin: Margin = field(default_factory=Margin)
     both: bool = False

@@ -137,7 +137,7 @@ def test_a_device_is_tried_against_pillow_first(monkeypatch):
     assert resizes_as_pillow(preparation, CPU)
     assert not resizes_as_pillow(ImagePreprocessing(resample="lanczos"), CPU)
     real = ImagePreprocessing.prepare
-    monkeypatch.setattr(ImagePreprocessing, "prepare_folder", lambda *arguments: real(*arguments) ^ 1)  # it rounds differently
+    monkeypatch.setattr(ImagePreprocessing, "prepare", lambda *arguments: real(*arguments) ^ 1)  # it rounds differently
     resizes_as_pillow.cache_clear()
     assert not resizes_as_pillow(preparation, CPU)
     resizes_as_pillow.cache_clear()

@@ -508,7 +508,7 @@ def test_a_database_that_is_away_is_503_and_one_line(study, monkeypatch, caplog)
         raise DatabaseAway(5, "disk full", "study.db")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-        patch.setattr(study.log, "parse_record", away)
+        patch.setattr(study.log, "record", away)
         replies = [client.post("/task", data=form, headers=JSON) for _ in range(3)]
         assert [reply.status_code for reply in replies] == [503] * 3
         assert replies[0].json()["saved"] is False

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from captious._core.files import digest, expand_home
-from captious._core.records import describe_expected, parse_toml, read_text, parse_record, rule, format_value
+from captious._core.records import describe_expected, parse_toml, read_text, record, rule, format_value
 from captious.errors import InputError
 from captious.io.columns import (
     CANDIDATE_COLUMNS,
@@ -309,7 +309,7 @@ def parse_plan(text: str, path: Path) -> Plan:
         given["quotas"] = _quotas(table["quotas"], where)
     if "words" in table:
         given["words"] = _words(table["words"], where)
-    plan = parse_record(Plan, table, where, **given)
+    plan = record(Plan, table, where, **given)
     plan = replace(
         plan,
         instructions=plan.instructions.strip(),

@@ -11,7 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from captious._core.files import MARKER, PRIVATE, refuse_occupied, whole_folder
-from captious._core.records import parse_record
+from captious._core.records import record
 from captious.render import Column, Document, Result, Table
 from captious.render.tables import to_json, write_csv, write_jsonl
 from captious.studio.collect._events import Answered, answers_of
@@ -115,7 +115,7 @@ def recipe_facts(plan: Plan, tasks: Iterable[Task]) -> tuple[dict[str, Any], dic
 def study_recipe(plan: Plan, tasks: Iterable[Task]) -> Recipe | None:
     """The recipe that an export writes beside the answers; None for a kind that is no study of metrics."""
     facts = recipe_facts(plan, tasks)
-    return facts and parse_record(Recipe, {"name": plan.path.stem, **facts[0], "layouts": [facts[1]]}, str(plan.path))
+    return facts and record(Recipe, {"name": plan.path.stem, **facts[0], "layouts": [facts[1]]}, str(plan.path))
 
 
 def resampled_by(plan: Plan, tasks: Iterable[Task]) -> Literal["image", "item"]:
