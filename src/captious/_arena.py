@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._compare import align_systems, name_systems, get_captions
+from captious._compare import align_systems, get_captions, name_systems
 from captious._core.arguments import accept_positions
 from captious._core.types import Floats, Ints
 from captious._evaluate import check_settings
@@ -33,8 +33,8 @@ from captious.metrics.judges.matches import (
     Orders,
     Preference,
     ask,
-    draw,
     build_questions,
+    draw,
 )
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
@@ -55,7 +55,7 @@ from captious.render import (
 from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.pairwise import compute_pairwise_values, count_wins
 from captious.stats.ranks import rank_signature
-from captious.stats.resampling import sum_clusters, sort_ids
+from captious.stats.resampling import sort_ids, sum_clusters
 from captious.text.tables import count_words
 
 # Length of a usual reply, for the estimate before a run.

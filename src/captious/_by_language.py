@@ -11,7 +11,7 @@ from captious._compare import group_by_system
 from captious._core.arguments import accept_positions
 from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, find_language, parse_language_code
 from captious._core.values import PlainState
-from captious._evaluate import Specs, evaluate, check_specs
+from captious._evaluate import Specs, check_specs, evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.join import format_first, set_language

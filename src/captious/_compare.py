@@ -13,7 +13,7 @@ import numpy as np
 
 from captious._core.arguments import accept_positions
 from captious._core.values import PlainState
-from captious._evaluate import Scoring, Specs, evaluate_systems, check_specs
+from captious._evaluate import Scoring, Specs, check_specs, evaluate_systems
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import get_name
@@ -26,22 +26,22 @@ from captious.render import Cell, Column, Document, Phrase, Result, Section, Spa
 from captious.render.tables import csv_text, provenance, write_csv
 from captious.runs.folder import is_run, name_system_folders
 from captious.runs.pairing import (
-    load_statistics,
-    restrict_to_items,
-    restrict_to_shards,
     count_unpaired,
     find_shared_ids,
     find_shared_metrics,
     find_shared_shards,
+    load_statistics,
+    restrict_to_items,
+    restrict_to_shards,
 )
 from captious.runs.report import ITEMS, SHARDS, Report, open_run
 from captious.runs.report_sections import (
     FEW_SHARDS,
-    make_explorer,
-    lists_items,
-    link_metric,
-    scale_cells,
     get_own_scale,
+    link_metric,
+    lists_items,
+    make_explorer,
+    scale_cells,
 )
 from captious.stats.bootstrap import warn_few_units
 from captious.stats.ranks import Ranks, format_ranks, rank_note, shared_ranks
@@ -50,9 +50,9 @@ from captious.stats.resampling import (
     Resamples,
     Statistic,
     holm,
-    sort_ids,
     paired_bootstrap,
     paired_randomization,
+    sort_ids,
     swap_masks,
 )
 

@@ -20,7 +20,7 @@ from captious.metrics.contract import Metric, refuse_undeclared
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import ALL, DEFAULT, parse_all
 from captious.options import Missing, Reading, Resampling, Runtime, get_runtime, using
-from captious.runs.report import Report, compute_system_intervals, compute_intervals
+from captious.runs.report import Report, compute_intervals, compute_system_intervals
 from captious.runs.report_sections import format_reasons
 from captious.runs.source import MemoryItems, StoredItems
 

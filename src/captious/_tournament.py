@@ -16,7 +16,7 @@ from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Phrase, Series, Span, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
-from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, name_elo, update_elo_online, name_rate
+from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, name_elo, name_rate, update_elo_online
 from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note, shared_ranks
 from captious.stats.resampling import holm
 

@@ -37,7 +37,7 @@ class Survey:
 
 
 def survey(text, **given):
-    return parse_record(Survey, parse_toml(text, "s.toml", "survey"), "s.toml", **given)
+    return record(Survey, parse_toml(text, "s.toml", "survey"), "s.toml", **given)
 
 
 def test_tables_become_dataclasses_and_lists_become_tuples():

@@ -470,7 +470,7 @@ def test_only_the_columns_of_ids_and_captions_are_read_where_no_other_is_wanted(
     pq.write_table(pa.table({"key": ["7", "8"], "caption": ["a dog", "a cat"], **FURTHER}), tmp_path / "a.parquet")
     read_columns, read_file = [], pq.ParquetFile.read
     monkeypatch.setattr(
-        pq.ParquetFile, "read_log", lambda file, names, **options: read_columns.append(names) or read_file(file, names)
+        pq.ParquetFile, "read", lambda file, names, **options: read_columns.append(names) or read_file(file, names)
     )
     (shard,) = expand(tmp_path / "a.parquet")
     whole, texts = read_shard(shard).captions, read_shard(shard, further=False).captions

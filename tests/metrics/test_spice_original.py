@@ -50,7 +50,7 @@ def test_null_and_absent_ids_have_no_value(tmp_path):
 
 
 def test_the_two_stand_side_by_side_with_their_correlation(output, monkeypatch):
-    monkeypatch.setattr(Spice, "prepare_folder", lambda self, captions: None)
+    monkeypatch.setattr(Spice, "prepare", lambda self, captions: None)
     monkeypatch.setattr(Spice, "settings", lambda self, state: {})
 
     def measure(self, captions, state=None):

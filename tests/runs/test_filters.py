@@ -15,15 +15,15 @@ from captious.runs.filters import (
     FilterColumn,
     FilterError,
     FilterSchema,
-    get_column_types,
     connect,
     count_clauses,
     execute,
     find_thresholds,
+    get_column_types,
+    list_run_columns,
     match_rows,
     parse_filter,
     parse_formula,
-    list_run_columns,
 )
 
 pytest.importorskip("duckdb")

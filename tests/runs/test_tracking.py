@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import captious
-from captious.metrics.registry import parse_all, make_short_names
+from captious.metrics.registry import make_short_names, parse_all
 from captious.options import Resampling
 
 QUICK = Resampling(samples=50)

@@ -80,7 +80,7 @@ def test_a_stopped_training_resumes_to_the_bit(job, objective):
     assert done.finished and same(weights(done.folder), weights(whole.folder))
     clock = ("samples_per_second",)
     logs = [
-        [{key: value for key, value in row.items() if key not in clock} for row in log.read_log(folder)]
+        [{key: value for key, value in row.items() if key not in clock} for row in log.read(folder)]
         for folder in (whole.folder, done.folder)
     ]
     assert logs[0] == logs[1] and len(logs[0]) == 6
@@ -106,7 +106,7 @@ def test_a_killed_training_resumes_to_the_bit(job, monkeypatch):
     monkeypatch.setattr(SpecsObjective, "parts", usual)
     done = train(job(out="parts", settings=settings, resume=True))
     assert same(weights(done.folder), weights(whole.folder))
-    assert [row["step"] for row in log.read_log(done.folder)] == [1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in log.read(done.folder)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_the_order_does_not_depend_on_workers(job):
@@ -162,7 +162,7 @@ def test_specificity_is_learnt(job, data):
     done = train(job(settings=settings, validate=str(data / "val.jsonl")))
     first, last = done.validations[0]["validation"], done.validations[-1]["validation"]
     assert last["sr"] > first["sr"] + 20
-    rows = [row for row in log.read_log(done.folder) if "loss" in row]
+    rows = [row for row in log.read(done.folder) if "loss" in row]
     parts = rows[3]
     assert parts["loss"] == pytest.approx(parts["contrast"] + 8 * parts["positive"] + 0.8 * parts["negative"], rel=1e-4)
 
@@ -230,7 +230,7 @@ def test_what_cannot_be_resumed_is_said(job):
     with pytest.raises(InputError, match=r"cannot resume: lr was 0\.001, now it is 0\.0005"):
         train(job(settings=other, resume=True))
     started = train(job(overwrite=True), stop=After(0))
-    assert started.steps == 1 and len(log.read_log(started.folder)) == 1
+    assert started.steps == 1 and len(log.read(started.folder)) == 1
     (started.folder / "checkpoints" / "last" / "optimizer.bin").write_bytes(b"no")
     with pytest.raises(InputError, match="is damaged"):
         train(job(resume=True))
@@ -273,13 +273,13 @@ def test_a_training_resumes_from_its_folder_alone(job, tmp_path):
 def test_a_finished_training_is_lengthened(job, tmp_path):
     """Three epochs after two: the first six steps stay, three follow on the schedule of nine."""
     done = train(job())
-    first, said = log.read_log(done.folder), []
+    first, said = log.read(done.folder), []
     longer = run(
         Training(tmp_path / "out", resume=True), SpecsOptions(), Settings(epochs=3), replace(CPU, log=said.append)
     )
     assert longer.finished and longer.steps == longer.of == 9
     assert any("lengthened from 6 to 9 steps" in line for line in said)
-    rows = log.read_log(longer.folder)
+    rows = log.read(longer.folder)
     assert [row["loss"] for row in rows[:6]] == [row["loss"] for row in first]
     # Steps 6 to 8 of 9, counted from 0, with a warm-up of 9 // 5 = 1 and lr 1e-3: 1e-3 · ½(1 + cos(π (s − 1)/8)).
     expected = [1e-3 * 0.5 * (1 + math.cos(math.pi * (step - 1) / 8)) for step in (6, 7, 8)]
@@ -353,7 +353,7 @@ def test_batches_encoded_together_give_what_single_ones_give(job, objective):
     expected = weights(one.folder)
     for key, value in weights(all_.folder).items():
         assert key.endswith("k_proj.bias") or torch.allclose(value, expected[key], atol=5e-5), key
-    for row, other in zip(log.read_log(one.folder), log.read_log(all_.folder), strict=True):
+    for row, other in zip(log.read(one.folder), log.read(all_.folder), strict=True):
         assert row["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
 

@@ -82,7 +82,7 @@ def test_two_processes_equal_one_with_twice_the_batch(both, objective):
     one, two = (load_file(folder / f"{name}-{objective}" / "model.safetensors") for name in ("one", "two"))
     for key, value in one.items():  # softmax does not see biases of keys: their gradient is rounding
         assert key.endswith("k_proj.bias") or torch.allclose(value, two[key], atol=5e-5), key
-    first, second = (log.read_log(folder / f"{name}-{objective}") for name in ("one", "two"))
+    first, second = (log.read(folder / f"{name}-{objective}") for name in ("one", "two"))
     assert [row["step"] for row in first] == [row["step"] for row in second] == [1, 2]
     for row, other in zip(first, second, strict=True):
         assert row["norm"] == pytest.approx(other["norm"], rel=1e-3)

@@ -1,4 +1,4 @@
-"""Evidence of leakage: words that predict the attribute almost alone, salient n-grams, and confident captions.
+"""Evidence of leakage: words that predict the attribute by themselves, salient n-grams, and confident captions.
 
 Leaking words are counted in the masked captions. Salient n-grams and the surest captions come from a classifier's
 predictions for captions it was not trained on, so they are comparable between classifiers.

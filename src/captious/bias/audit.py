@@ -118,6 +118,7 @@ class AuditRow:
         scores = np.array([[run.score for run in seed] for seed in self.runs])
         split = first[0].task.split
         people = np.mean([run.items for run in first[1:]], axis=0)
+        # Over images: model and people are tested on the same ones if paired, otherwise on two independent draws.
         if protocol.paired:
             error = (first[0].items - people).std() / math.sqrt(len(people))
         else:
@@ -175,7 +176,7 @@ class Audit(Result):
 
     @cached_property
     def leaks(self) -> dict[tuple[str, str], list[Leak]]:
-        """Words that still predict a label almost alone, by captioner and by source: model or human."""
+        """Words that still predict a label almost by themselves, by captioner and by source: model or human."""
         leaks = {}
         for corpus in self.corpora:
             name, labels = corpus.subject.name, corpus.labels

@@ -58,6 +58,7 @@ def draw_split(
     """
     rng = random.Random(f"{seed}/{stream}")
     by_class: dict[int, list[int]] = {}
+    # Sorted by id, so that the draw does not depend on the order of rows in a file.
     for index in sorted(range(len(ids)), key=ids.__getitem__):
         by_class.setdefault(labels[index], []).append(index)
     least = min(map(len, by_class.values()))

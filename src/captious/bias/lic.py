@@ -44,7 +44,7 @@ class Lic:
     Seeds re-split the same images, so their values are not independent, and sd/√seeds is too small an error. The
     interval uses the corrected variance of repeated splits (Nadeau & Bengio 2003), (1/seeds + tested/trained)·sd², with
     sd that of the seeds' differences (ddof 1) and Student's t. With one seed it is a normal interval over the tested
-    images and holds for that one training.
+    images, valid only for that one training.
 
     >>> lic = Lic(np.array([48.0, 50.0]), np.array([[41.0, 43.0], [43.0, 45.0]]), ratio=1 / 9)
     >>> lic.lic_m, lic.lic_d, lic.lic, lic.sd_m

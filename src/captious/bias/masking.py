@@ -184,7 +184,7 @@ def choose_vocabulary(
     ``human`` or ``human:N``
         The N most common words of the human captions, by default as many as the model's captions have (RELIC,
         appendix C). With ``raw`` captions they are counted between spaces, as RELIC did: "field." and "field" are two.
-    a file, one word per line; ``{model}`` in its name stands for the captioner
+    a file, one word per line; ``{model}`` in its name is replaced by the captioner's
         As given.
     ``none``
         Everything.

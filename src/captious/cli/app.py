@@ -22,6 +22,7 @@ from captious.cli.completion import completion_options
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, format_suggestion
 
+# Groups of commands with their panel and their line in the help; each is the `app` of the module of its name.
 GROUPS = {
     "study": (JUDGE, "Metrics against people: correlations with intervals, tests, agreement, power."),
     "probe": (
@@ -39,11 +40,10 @@ GROUPS = {
     ),
     "cache": (MODELS, "List what captious stores on this machine, and free space."),
 }
-"""Groups of commands with their panel and their line in the help; each is the ``app`` of the module of its name."""
 
 
+# A word that would fill the screen: a path or an id of thousands of characters, of which the ends are shown.
 _LONG = re.compile(r"\S{400,}")
-"""A word that would fill the screen: a path or an id of thousands of characters, of which the ends are shown."""
 
 
 @cache

@@ -151,6 +151,7 @@ def parameter_rows(metric: type[Metric]) -> list[tuple[str, str, str]]:
 _STYLE = "a file that `captious style fit` wrote"
 _PROMPTS = "a folder with other prompts"
 _MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
+# What a parameter that is a text takes, by its name, with the metric before it where that differs.
 TEXTS = {
     "tokenizer": (
         "`auto` (that of the language), `ptb`, `13a`, `13a-cased`, `intl`, `intl-cased`, `whitespace`, "
@@ -194,7 +195,6 @@ TEXTS = {
     "scheduler": "a scheduler of diffusers by its class name",
     "guide": "the encoder that guides a painter of `guided:`",
 }
-"""What a parameter that is a text takes, by its name, with the metric before it where that differs."""
 
 
 def _headline(metric: type[Metric]) -> str:

@@ -12,8 +12,8 @@ from click.shell_completion import get_completion_class
 from captious.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
+# The shell of the user, where no other is named.
 CURRENT = "current"
-"""The shell of the user, where no other is named."""
 
 
 def completion_options() -> list[click.Option]:

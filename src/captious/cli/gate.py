@@ -21,10 +21,10 @@ from captious.options import Argument, Bounds, Option, Options, Output, Undecide
 if TYPE_CHECKING:
     from captious.gating import Gate
 
+# The variable that names the file of a step's summary.
 SUMMARY = "GITHUB_STEP_SUMMARY"
-"""The variable that names the file of a step's summary."""
+# Bytes of a step summary; of a larger one GitHub shows nothing.
 LARGEST_SUMMARY = 1024 * 1024
-"""Bytes of a step summary; of a larger one GitHub shows nothing."""
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,18 @@ from click import style
 from captious.cli.params import Param
 from captious.options import Argument, get_choices
 
+# Columns that the help takes at most; longer lines are hard to read.
 WIDEST = 100
-"""Columns that the help takes at most; longer lines are hard to read."""
+# Columns of the names of options.
 LEFT = 30
-"""Columns of the names of options."""
+# Characters of choices that stand beside the flag; longer ones stand in the text.
 LONGEST_CHOICES = 16
-"""Characters of choices that stand beside the flag; longer ones stand in the text."""
+# Characters of a list of choices that stays on one line.
 LONGEST_UNBROKEN = 48
-"""Characters of a list of choices that stays on one line."""
+# A space at which no line breaks; it is printed as any other.
 UNBROKEN = "\N{NO-BREAK SPACE}"
-"""A space at which no line breaks; it is printed as any other."""
+# Most options that `--help` shows; a command that has no more shows its rare ones too.
 FIRST_SCREEN = 20
-"""Most options that ``--help`` shows; a command that has no more shows its rare ones too."""
 OPTIONS = "Options"
 _HELP = (
     ("--help, -h", "", "Show the usual options and exit."),

@@ -17,8 +17,8 @@ _ARGUMENT = re.compile(
       | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
     re.VERBOSE,
 )
+# Options of reading, as Python programs give them.
 _READING = re.compile(r"\breading=Reading\(([^()]*)\)")
-"""Options of reading, as Python programs give them."""
 
 
 def with_flags(message: str, params: Sequence[Param]) -> str:

@@ -28,8 +28,8 @@ Keep = Annotated[
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 TAR = re.compile(r"\.(tar|tgz)(\.gz)?$", re.IGNORECASE)
 USUAL = ("bleu", "rouge", "cider")
+# Exit code of a command that did its work but for some shards, which it names.
 PARTLY = 3
-"""Exit code of a command that did its work but for some shards, which it names."""
 
 
 def score(

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from captious.captions import CaptionSet
     from captious.render import Document, Result
 
+# Panels of `captious --help`.
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
-"""Panels of ``captious --help``."""
 
 Metrics = Annotated[
     tuple[str, ...], Option('Metrics, such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
@@ -46,8 +46,8 @@ EloPoints = Annotated[
 ]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000, rare=True)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
+# Where a command must write, in place of the session's.
 Out = Annotated[Path, get_declarations(Output)["out"].option]
-"""Where a command must write, in place of the session's."""
 EditNames = Annotated[
     tuple[str, ...], Option("Edits, groups of edits, your own TOML files, or all.", flags=("-e",), metavar="EDITS")
 ]

@@ -24,8 +24,8 @@ from captious.train.options import (
 app = CommandGroup("train")
 
 Shared = Annotated[Session, Only("images", "missing", "device", "precision", "workers", "overwrite", "json")]
+# Seconds between lines of progress where standard error is a file.
 EVERY = 30.0
-"""Seconds between lines of progress where standard error is a file."""
 
 
 @command(app)

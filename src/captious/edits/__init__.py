@@ -1,4 +1,4 @@
-"""Captions changed on purpose: wrong, damaged, harmless or padded, each with a record of what was changed."""
+"""Edits that make captions wrong, damaged, harmless or padded, each with a record of its changes."""
 
 from captious._core.lazy import make_exports
 

@@ -146,7 +146,7 @@ def pack(value: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
 
 
 def unpack(content: bytes) -> Any:
-    """Unpickle a setup or a task; raise InputError if this process cannot import what it refers to."""
+    """Unpickle a setup or a task; raise InputError if this process cannot import its functions or classes."""
     try:
         return pickle.loads(content)
     except (AttributeError, ImportError) as error:

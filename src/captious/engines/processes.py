@@ -67,6 +67,8 @@ def run_in_processes(
             feeder.start()
         yield from _yield_finished(answers, len(tasks), jobs, Log(runtime.log))
     finally:
+        # Killing the processes first wakes the threads that wait for an answer; pipes are closed when no thread uses
+        # them any more.
         for process in processes:
             process.stop()
         for feeder in feeders:
@@ -164,7 +166,7 @@ class WorkerProcess:
             except GONE:
                 reason = self._close_dead_process()
                 continue
-            if answer.failed:
+            if answer.failed:  # the setup raised an exception; the process itself is fine but useless
                 self.child.close()
                 self.child = None
             return answer

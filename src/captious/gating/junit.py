@@ -49,7 +49,7 @@ def format_junit_error(message: str) -> str:
 
 
 def _add_verdict(suite: ElementTree.Element, verdict: str) -> None:
-    """Add the verdict as a property: the exit code does not tell it, since ``undecided`` sets that of an undecided gate."""
+    """Add the verdict as a property: with the option ``undecided`` the exit code does not tell it."""
     properties = ElementTree.SubElement(suite, "properties")
     ElementTree.SubElement(properties, "property", {"name": "verdict", "value": verdict})
 

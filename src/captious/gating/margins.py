@@ -73,7 +73,7 @@ class GateFile:
         margins = table.pop("margins", {})
         if not isinstance(margins, dict):
             raise InputError(f"{where}: margins = {margins!r}, expected a table [margins] such as cider = 0.02")
-        return parse_record(cls, table, where, margins=margins)
+        return record(cls, table, where, margins=margins)
 
     @property
     def specs(self) -> list[str]:

@@ -11,8 +11,8 @@ import numpy as np
 from captious.render.document import NAN, Cell, Column, Phrase, Table, Value
 
 DASH = "—"
+# The number from which on decimals are printed with an exponent.
 LARGE = 1e6
-"""The number from which on decimals are printed with an exponent."""
 
 
 def p_value(p: float | None) -> str:

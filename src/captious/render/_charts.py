@@ -11,18 +11,18 @@ import numpy as np
 
 from captious.render.document import NAN, Chart, Series
 
+# The page's style has them as `--s0` to `--s7`.
 COLORS = 8
-"""The page's style has them as ``--s0`` to ``--s7``."""
+# Charts that have a row per name, as wide as the page.
 ROWS = ("intervals", "dots", "bars")
-"""Charts that have a row per name, as wide as the page."""
+# Pixels of a row, and those above the first.
 STEP, TOP = 30, 26
-"""Pixels of a row, and those above the first."""
+# Pixels of each series in a row that several share.
 SLOT = 8
-"""Pixels of each series in a row that several share."""
+# Letters of a name in a legend, pixels between two of them in a line, and pixels of a letter.
 LEGEND, ENTRY, LETTER = 24, 240, 6.5
-"""Letters of a name in a legend, pixels between two of them in a line, and pixels of a letter."""
+# Steps of a scatter's line, the dots that a step needs, and pixels of random shift.
 BINS, CROWD, JITTER = 8, 5, 14
-"""Steps of a scatter's line, the dots that a step needs, and pixels of random shift."""
 
 
 class ChartLayout(NamedTuple):
@@ -58,10 +58,10 @@ class ChartLayout(NamedTuple):
         return "end" if self.above else "start"
 
 
+# The layout for screens and paper.
 WIDE = ChartLayout(840, 240, 150, 0, 36, 540, (64, 526), (250, 14), 6, 3000)
-"""The layout for screens and paper."""
+# The layout for phones: names and numbers stand above their row.
 NARROW = ChartLayout(330, 14, 14, 20, 26, 330, (52, 318), (200, 14), 4, 600)
-"""The layout for phones: names and numbers stand above their row."""
 
 
 class Axis:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from captious.render.document import Chart, Document, Gallery, Group, Items, Phrase, Section, Table, Text, Value
 
+# The folders of an absolute path; not those of an address, nor a slash between words.
 _FOLDERS = re.compile(r"(?<![\w./\\~-])(?:[A-Za-z]:[\\/]|/)(?:[^\s\\/,;|()<>\"']+[\\/])+")
-"""The folders of an absolute path; not those of an address, nor a slash between words."""
+# The same in a parameter, such as chair(objects=/home/me/objects.json).
 _PARAMETER = re.compile(rf"(?<==){_FOLDERS.pattern}")
-"""The same in a parameter, such as chair(objects=/home/me/objects.json)."""
 
 
 def without_folders(document: Document) -> Document:

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 from captious.render._charts import shortened
 from captious.render.document import Graph, Statement
 
+# ("rect", class, x, y, width, height, radius), ("text", class, x, y, words), ("path" or "polygon", class, points).
 Shape = tuple[Any, ...]
-"""("rect", class, x, y, width, height, radius), ("text", class, x, y, words), ("path" or "polygon", class, points)."""
+# Heights of an object and of a chip, the distance of arrows one above another, and of their ends on an object.
 NODE, CHIP, LEVEL, PORT = 30, 22, 30, 15
-"""Heights of an object and of a chip, the distance of arrows one above another, and of their ends on an object."""
 GAP, CORNER, MARGIN = 26, 9, 4
 NODE_FONT, FONT = 14.0, 12.0
+# The number of letters of a label that are shown.
 LETTERS = 28
-"""The number of letters of a label that are shown."""
+# Objects and relations of a graph, and attributes of an object, that are drawn; the lists of tuples hold all.
 OBJECTS, CHIPS, ARROWS = 30, 8, 60
-"""Objects and relations of a graph, and attributes of an object, that are drawn; the lists of tuples hold all."""
 
 
 class Drawing(NamedTuple):

@@ -15,14 +15,14 @@ from captious.render._cells import PrintedColumn, layout
 from captious.render.document import Document, Group, Section, Table, Text
 from captious.render.terminal import neutral
 
+# Characters of a text; GitHub takes 65,536 in a comment, and 1,048,576 bytes in a step summary.
 MOST = 60_000
-"""Characters of a text; GitHub takes 65,536 in a comment, and 1,048,576 bytes in a step summary."""
+# Characters of a cell, at most: those of the first that makes the text short enough.
 LENGTHS = (400, 150, 50, 20)
-"""Characters of a cell, at most: those of the first that makes the text short enough."""
+# Words that no renderer takes for anything else.
 _HARMLESS = re.compile(r"[^\W_]+(?:(?:[.,'’/_]|-(?!\d))[^\W_]+)*|[+−±–—≤≥=×→-]|[+−-]?\d[\d.,]*%?")
-"""Words that no renderer takes for anything else."""
+# What is inside of a word that may become a link: a name of a host, or what may be that of a commit.
 _LINKED = re.compile(r"(?i)www\.|\.(?=[a-z]{2,})|\b[0-9a-f]{7,}\b")
-"""What is inside of a word that may become a link: a name of a host, or what may be that of a commit."""
 _AROUND = "(),;:.!?%“”\"'"
 
 

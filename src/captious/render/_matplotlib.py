@@ -20,8 +20,8 @@ from captious.render.notebook import COLORS
 
 # Inches: the width of a panel with rows and of one of several beside each other, a row, an axis with its title.
 WIDTH, PANEL, ROW, FRAME, PLANE = 6.4, 2.6, 0.27, 0.75, 2.4
+# Points of small text, and its letters in an inch.
 SMALL, LETTERS = 8.0, 14
-"""Points of small text, and its letters in an inch."""
 PLAIN = {"parse_math": False}
 GRAY, PALE = "#6b7280", "#e5e7eb"
 

@@ -14,8 +14,8 @@ from captious.errors import InputError, format_suggestion
 from captious.render._cells import has_interval, numeric
 from captious.render.document import NAN, Cell, Chart, Column, Document, Items, Series, Table
 
+# The number of bins of a distribution.
 BINS = 24
-"""The number of bins of a distribution."""
 ITEMS = "items"
 
 

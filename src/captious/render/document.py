@@ -526,12 +526,12 @@ class Result(ABC):
         return to_json(self.document())
 
 
+# Ends of paths that ask for one file instead of a folder.
 FILES = (".csv", ".json", ".parquet", ".html", ".tex", ".txt")
-"""Ends of paths that ask for one file instead of a folder."""
+# What surely means a file, but none that a result is written as.
 OTHER_FILES = (".xlsx", ".xls", ".ods", ".tsv", ".jsonl", ".md", ".docx", ".yaml", ".yml", ".pkl", ".gz", ".zip")
-"""What surely means a file, but none that a result is written as."""
+# Ends of paths that ask for what no result writes; a folder of such a name would be a surprise.
 PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
-"""Ends of paths that ask for what no result writes; a folder of such a name would be a surprise."""
 PERCENT = "Scores are shown × 100."
 
 

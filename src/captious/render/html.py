@@ -43,16 +43,16 @@ from captious.render.items import explorer, thumbnail
 from captious.render.tables import dumps
 
 SCRIPTS = ("base.js", "embedded.js", "state.js", "charts.js", "views.js", "explanations.js", "items.js", "main.js")
+# Warnings that are shown at once; the others are folded.
 WARNINGS = 5
-"""Warnings that are shown at once; the others are folded."""
+# Sections that the head of the page leads to, besides charts and items.
 LINKS = 6
-"""Sections that the head of the page leads to, besides charts and items."""
+# Pixels that a table has on a phone of 360 pixels, and on paper (A4, which is the narrower one).
 PHONE, PAPER = 300, 690
-"""Pixels that a table has on a phone of 360 pixels, and on paper (A4, which is the narrower one)."""
+# Pixels of a letter, and those around the letters of a cell.
 ON_PHONE, ON_PAPER = (9, 20), (7, 12)
-"""Pixels of a letter, and those around the letters of a cell."""
+# Letters from which on a cell of a folded table has a line of its own.
 PHRASE = 24
-"""Letters from which on a cell of a folded table has a line of its own."""
 
 
 def page(document: Document) -> str:

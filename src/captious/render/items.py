@@ -22,21 +22,21 @@ from captious.render.sections import section_data
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# The decimals of the values on the page; files hold them in full.
 DECIMALS = 6
-"""The decimals of the values on the page; files hold them in full."""
+# Letters of a further column that are shown.
 FIELD = 200
-"""Letters of a further column that are shown."""
+# Explanations on a page at most, over all systems and metrics: those of items without a value and of the worst.
 EXPLANATIONS = 1000
-"""Explanations on a page at most, over all systems and metrics: those of items without a value and of the worst."""
+# One in so many explanations at most is of an item without a value.
 UNSCORED = 4
-"""One in so many explanations at most is of an item without a value."""
+# Rows of a table in an explanation, such as facts.
 ROWS = 60
-"""Rows of a table in an explanation, such as facts."""
+# Items on a page at most; of more, charts show those whose texts are there and a random remainder.
 ITEMS = 100_000
-"""Items on a page at most; of more, charts show those whose texts are there and a random remainder."""
 SEED = 0
+# Longest side of a thumbnail in pixels.
 SIDE = 224
-"""Longest side of a thumbnail in pixels."""
 Source = str | HasPicture | npt.NDArray[np.uint8] | None
 
 

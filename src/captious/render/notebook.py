@@ -14,8 +14,8 @@ from html import escape
 from captious.render import html
 from captious.render.document import Chart, Document, Gallery, Graph, Section, Table, Text
 
+# Rows of a table that are shown.
 ROWS = 200
-"""Rows of a table that are shown."""
 COLORS = ("#3a86c8", "#d97a1a", "#1f9d74", "#bf5ba3", "#9a8a1c", "#3aa0c9", "#d0534b", "#7d8796")
 LINE, SHADE = "rgba(128,128,128,.3)", "rgba(128,128,128,.16)"
 
@@ -83,6 +83,7 @@ def _restyled(tag: str, attributes: str, end: str) -> str:
 _BAR = "position:absolute;display:block;height:auto;top:1px;bottom:1px;border-radius:3px;background:var(--bar,#3a86c8)"
 _CELL = f"padding:5px 10px;border:0;border-top:1px solid {LINE};text-align:left;vertical-align:middle"
 
+# Styles by tag, by class, and by both; a later one of an element wins.
 STYLES = {
     "title": "font-size:16px;font-weight:600;margin:2px 0 4px",
     "about": "opacity:.7;margin:0 0 6px",
@@ -166,4 +167,3 @@ STYLES = {
     "rect.band": "fill:currentColor;fill-opacity:.06",
     "hollow": "fill:transparent;stroke-width:2",
 }
-"""Styles by tag, by class, and by both; a later one of an element wins."""

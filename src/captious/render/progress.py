@@ -12,8 +12,8 @@ from captious.render.terminal import messages, words
 
 Advance = Callable[[str, float, float], None]
 FIRST_STEP = "reading"
+# Seconds between two lines of progress where standard error is no terminal.
 MINUTE = 60.0
-"""Seconds between two lines of progress where standard error is no terminal."""
 
 
 class Display(NamedTuple):

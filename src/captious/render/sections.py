@@ -10,8 +10,8 @@ from captious.render._cells import PrintedColumn, layout, numeric
 from captious.render._graphs import drawing, lists
 from captious.render.document import Graph, Phrase, Section, Table, Text
 
+# Tuples of a graph that are listed, of those matched, wrong and missed each.
 LISTED = 100
-"""Tuples of a graph that are listed, of those matched, wrong and missed each."""
 
 
 def section_data(sections: Sequence[Section], rows: int) -> list[dict[str, Any]]:

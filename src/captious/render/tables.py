@@ -111,8 +111,8 @@ def _write_csv(table: Table | Mapping[str, Iterable[Any]], file: TextIO) -> None
         )
 
 
+# The beginning of a text that a spreadsheet would take for a formula; a number with a sign is none.
 _FORMULA = re.compile(r"[=+\-@\t](?![\d.,]+$)")
-"""The beginning of a text that a spreadsheet would take for a formula; a number with a sign is none."""
 
 
 def _harmless(cell: Any) -> Any:

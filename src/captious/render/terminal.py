@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text as RichText
 
+# Columns where the output is no terminal and the variable COLUMNS does not say.
 WIDE = 120
-"""Columns where the output is no terminal and the variable COLUMNS does not say."""
+# Columns that a folded text keeps, and those of the longest bar.
 NARROWEST, BAR = 16, 20
-"""Columns that a folded text keeps, and those of the longest bar."""
 STYLES = {
     "": "", "good": "green", "bad": "dark_orange3", "unsure": "underline", "strong": "bold", "struck": "red strike",
     "quiet": "dim",
 }  # fmt: skip
+# A tone of a lower weight is drawn dim, one above half in bold.
 FAINT = 0.05
-"""A tone of a lower weight is drawn dim, one above half in bold."""
 _BARS = Column("", "text")
 _SETTING = re.compile(r"[a-z]+:\S")
 _WIDE = "\u1100-\u115f\u2e80-\u2fff\u3003-\u3007\u3012-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff10-\uff19\uff21-\uff3a"
+# A wide letter with the marks after it, or a word; with the white space that follows.
 _PIECE = re.compile(rf"[{_WIDE}][^\s\w]*\s*|[^\s{_WIDE}]+\s*|\s+")
-"""A wide letter with the marks after it, or a word; with the white space that follows."""
+# The mark after which a terminal goes on from left to right, however the text before it runs.
 _LEFT = "\u200e"
-"""The mark after which a terminal goes on from left to right, however the text before it runs."""
+# The lines of a table: around every cell, below the headings alone, or none.
 Lines = Literal["frame", "rule", "none"]
-"""The lines of a table: around every cell, below the headings alone, or none."""
 
 
 def output() -> Console:
@@ -390,5 +390,5 @@ def _visible(character: str) -> str:
     return chr(0x2400 + code) if code < 0x20 else "�"
 
 
+# Characters that turn the direction of what follows.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction of what follows."""

@@ -30,7 +30,7 @@ from captious.rewarding._signs import StepCheck
 from captious.runs import Run
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.summary import summarize_part
-from captious.runs.tables import make_items_table, make_rows_table, hash_types, hide_machine_paths
+from captious.runs.tables import hash_types, hide_machine_paths, make_items_table, make_rows_table
 
 # The entry of the marker that makes a run a reward run.
 KEY = "rewards"

@@ -35,9 +35,9 @@ from captious.runs.filters import (
     connect,
     count_clauses,
     find_thresholds,
+    list_run_columns,
     parse_filter,
     quote,
-    list_run_columns,
 )
 from captious.runs.folder import Run
 from captious.runs.report import disambiguate_labels

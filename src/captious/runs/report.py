@@ -29,15 +29,15 @@ from captious.render.document import Value
 from captious.render.tables import csv_text, finite, write_csv
 from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.report_sections import (
-    list_narrow_intervals,
-    compare_foreign_values,
-    lists_items,
-    collect_metric_data,
-    format_references,
-    make_score_column,
     build_sections,
+    collect_metric_data,
     collect_shard_columns,
     collect_shards_data,
+    compare_foreign_values,
+    format_references,
+    list_narrow_intervals,
+    lists_items,
+    make_score_column,
 )
 from captious.runs.source import BLOCK, Source, StoredItems
 from captious.stats.bootstrap import Estimate, bootstrap
@@ -200,7 +200,7 @@ class Report(PlainState, Result):
         page
             Whether the HTML page is kept as well.
         """
-        from captious.runs.tracking import make_tracked_report, find_tracker
+        from captious.runs.tracking import find_tracker, make_tracked_report
 
         find_tracker(run)(make_tracked_report(self, step, prefix, worst, metric, page))
 
@@ -491,7 +491,7 @@ def make_report(
     images: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Return the report of a run, with the intervals of its marker or, given ``resampling``, with new ones."""
-    from captious.runs.stored import find_known_metrics, refuse_contradictions, load_measurements
+    from captious.runs.stored import find_known_metrics, load_measurements, refuse_contradictions
 
     parts = tuple(run.summaries())
     known = find_known_metrics(run) if metrics is None else metrics

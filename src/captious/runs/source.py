@@ -210,7 +210,7 @@ class MemoryItems(PlainState):
         """Write the captions with their values, part by part, and the marker."""
         from captious.runs.folder import Run
         from captious.runs.summary import summarize_part
-        from captious.runs.tables import make_items_table, make_rows_table, hash_types, hide_machine_paths
+        from captious.runs.tables import hash_types, hide_machine_paths, make_items_table, make_rows_table
 
         captions, draft = hide_machine_paths(self.captions), Run(str(folder), report.marker({}))
         parts, keys = {}, list(report.measurements)

@@ -143,7 +143,7 @@ class KeyCounts:
         return self._get_counts_at(np.searchsorted(self.keys, keys), keys)
 
     def _get_counts_at(self, index: Ints, keys: Keys) -> Ints:
-        """Return the counts at these indices, 0 where the key at the index is not the one that was asked for."""
+        """Return the counts at these indices, 0 where the key at the index is another one."""
         if not len(self):
             return np.zeros(len(keys), dtype=np.int64)
         counts = self.counts.take(index, mode="clip").astype(np.int64)
@@ -159,7 +159,7 @@ class KeyCounts:
         index: Ints = first.take(bucket).astype(np.int64)
         size = 1 << steps
         while size := size >> 1:
-            # A step past the bucket meets a key of a higher bucket, which is larger, so the step is not taken.
+            # A step past the bucket reaches a key of a higher bucket, which is larger, so the step is not taken.
             index += size * (self.keys.take(index + (size - 1), mode="clip") < keys)
         return index
 
@@ -270,7 +270,7 @@ class CountsFile:
     path: Path
     header: Mapping[str, Any]
     start: int
-    """Where the keys begin, in bytes."""
+    """Offset of the keys in bytes."""
     entries: int
 
     def map_counts(self) -> KeyCounts:

@@ -1,8 +1,8 @@
-r"""A tokenizer that gives the tokens of the Stanford PTBTokenizer 3.4.1 as coco-caption calls it, without Java.
+r"""A tokenizer with the output of the Stanford PTBTokenizer 3.4.1 as coco-caption calls it, without Java.
 
 A rule is an action, the characters it may start with (``a`` a letter, ``0`` a digit, nothing: any) and a pattern. Group
-1 of the pattern is the token; what the pattern matches behind it is context, which counts for the length but is not
-consumed. All rules are tried at the start of a token: the longest match wins, and of equally long ones the first.
+1 of the pattern is the token; the rest of the match is context, which counts for the length but is not consumed. All
+rules are tried at the start of a token: the longest match wins, and of equally long ones the first.
 
 The patterns run over the *shadow* of a text, a string of the same length in which one character represents each class
 of non-ASCII characters: ``ß`` and ``É`` letters, ``٠`` digits, the others as in ``CLASSES``, and ``\0`` characters that
@@ -309,7 +309,7 @@ class _Rule(NamedTuple):
 
 
 class _RulesAt(dict[str, list[_Rule]]):
-    """The rules that can match where a shadow has a given character, compiled when it first occurs."""
+    """The rules that can match at a given character of a shadow, compiled when it first occurs."""
 
     def __missing__(self, character: str) -> list[_Rule]:
         starts = {"a" if character.isalpha() else "0" if character.isdecimal() else character}
@@ -386,7 +386,7 @@ def split(text: str, following: str = "") -> list[str]:
     tokens: list[str] = []
     ahead = _Lookahead(shadow) if len(shadow) > _LONG else None
     at = 0
-    # Most of a caption is plain words, which one pattern reads at once; the rules are tried only at what is left.
+    # Most of a caption is plain words, which one pattern reads at once; the rules are tried only at the rest.
     while at < end:
         plain = _PLAIN_WORDS(shadow, at, end)
         if plain:

@@ -69,8 +69,7 @@ class CaptionPairs(NamedTuple):
 class NgramRows:
     """Rows (n-gram, item, caption, count), sorted in that order; see the drawing at the top of the module.
 
-    The rows of one n-gram in one item stand together, the candidates' before the references': clipping against
-    references, document frequency and dot products are reductions over such groups.
+    The rows of one n-gram in one item are a group, its candidates before its references.
     """
 
     n: int

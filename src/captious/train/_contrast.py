@@ -233,7 +233,7 @@ class SoftContrast(Contrast):
         return keep * to_text + self.soften * near.softmax(1), keep * to_image + self.soften * far.softmax(1)
 
     def _encode_captions(self) -> Tensor:
-        """Compute unit vectors of all captions with the current text tower; a locked tower keeps them as its features."""
+        """Compute unit vectors of all captions with the current text tower; cache the features if it is locked."""
         encoder, frame = self.towers.encoder, self.towers.frame
         below, _ = split_tower(encoder, "text")
         encoder.module.eval()

@@ -219,7 +219,7 @@ def load_image_features(towers: Any, path: str | Path) -> str:
         raise InputError(f"{path}: has no features of the images, such as {paths[0].name}")
     table = np.stack([by_stem[paths[row].stem] for row in rows])
     step = max(1, len(rows) // TRIED)
-    own = towers.encode_frozen(np.array(rows[::step][:TRIED], dtype=np.int64)).cpu().numpy()
+    own = towers.below(np.array(rows[::step][:TRIED], dtype=np.int64)).cpu().numpy()
     if own.ndim != 2 or own.shape[1] != table.shape[1]:
         raise InputError(f"{path}: {table.shape[1]} numbers an image, the image tower gives {own.shape[1]}")
     stored = table[::step][:TRIED]

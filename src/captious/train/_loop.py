@@ -55,7 +55,7 @@ class TrainingLog:
         self._writes = writes
         self._since, self._samples = time.perf_counter(), 0
         if writes:
-            before = [row for row in read_log(folder) if row["step"] <= step] if step else []
+            before = [row for row in read(folder) if row["step"] <= step] if step else []
             with write_atomically(self.path) as draft:
                 draft.write_text("".join(_format_line(row) for row in before), encoding="utf-8", newline="\n")
 
@@ -100,7 +100,7 @@ class TrainingLog:
                 file.writelines(_format_line(row) for row in rows)
 
 
-def read_log(folder: Path) -> list[dict[str, Any]]:
+def read(folder: Path) -> list[dict[str, Any]]:
     """Read the rows of a log; an incomplete last line is ignored."""
     path = folder / LOG_FILE
     rows = []
@@ -192,7 +192,7 @@ LAST = ("config.json", "captious-encoder.json", "captious-umic.json")
 """Files that say what a folder is: they come when all others are there."""
 
 
-def prepare_folder(out: Path, resume: bool, overwrite: bool) -> None:
+def prepare(out: Path, resume: bool, overwrite: bool) -> None:
     """Raise InputError if the output folder cannot be used; clear the files that a new training replaces."""
     there = out.exists() and (not out.is_dir() or any(out.iterdir()))
     if there and not resume and not overwrite and (out / MARKER).exists():
@@ -360,8 +360,8 @@ class Trainer:
             self.runtime.log(f"no better validation in the last {since}: {steps}")
         return finished or early
 
-    def _steps(self, log: TrainingLog) -> bool | None:
-        """All steps that are left: True at the end, False where stopped, None to try again with less at once."""
+    def _run_steps(self, log: TrainingLog) -> bool | None:
+        """Run the remaining steps; return True at the end, False if stopped, None to retry with less memory."""
         with closing(prepare_batches(self.plan, self.objective, self.done, self.together)) as batches:
             while self.done < self.plan.steps:
                 before = self.objective.state()

@@ -205,7 +205,7 @@ def _assign_rows(sizes: Sequence[int], room: int) -> list[list[int]]:
 
 
 def encode_packed(model: Any, packed: Packed) -> Tensor:
-    """Compute the features of all texts, in the order of the groups, with the layers of a ``transformers`` CLIP model."""
+    """Compute the features of all texts, in the order of the groups, with the layers of a CLIP model."""
     tower = getattr(model.text_model, "text_model", model.text_model)
     hidden = tower.embeddings.token_embedding(packed.ids) + tower.embeddings.position_embedding(packed.positions)
     visible = packed.visible().unsqueeze(1)

@@ -93,7 +93,7 @@ class Towers:
         keys = [text.tobytes() for text in texts] if "text" in self.locked else ()
         return TowerTexts(None, self._pin(torch.from_numpy(self.frame.stack(texts))), keys)
 
-    def encode_frozen(self, rows: Rows) -> Tensor:
+    def below(self, rows: Rows) -> Tensor:
         """Compute features of images with the locked image tower, without the cache."""
         frozen, _ = split_tower(self.encoder, "image")
         return _encode_locked(frozen, self.encoder.pixels_to_tensor(torch.from_numpy(self.image_set.pixels(rows))))

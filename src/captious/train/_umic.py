@@ -300,7 +300,7 @@ class UmicMethod(Method):
                 )
 
     def _select_usable(self, examples: Sequence[Example], model: Backbone, prefix: str = "") -> list[Example]:
-        """Return the examples whose image (or regions) can be read; others raise InputError or are skipped and noted."""
+        """Return the examples with a readable image (or regions); others raise InputError, or are skipped and noted."""
         if processes.get_rank():  # the first process encodes, the others then read its cache
             processes.wait()
         faults = model.pictures([str(example.image) for example in examples]).faults

@@ -121,7 +121,7 @@ def train(
     options = options or ClipOptions()
     runtime = runtime or get_runtime()
     with processes.open_accelerator(runtime.device, runtime.precision) as accelerator:
-        loop.prepare_folder(training.out, training.resume, training.overwrite)
+        loop.prepare(training.out, training.resume, training.overwrite)
         processes.wait()
         runtime = replace(runtime, device=processes.get_device(accelerator, runtime.device))
         if processes.get_rank():
@@ -179,7 +179,7 @@ def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
         loop.put_model(model, out)
         _write_record(job, settings, plan, trainer.done, finished)
     processes.wait()
-    rows = loop.read_log(out)
+    rows = loop.read(out)
     return Trained(
         finished,
         trainer.done,

@@ -179,7 +179,7 @@ def find_nearest_captions(captions: CaptionSet, count: int = 3, progress: Progre
 
 
 def compute_ngram_weights(captions: CaptionSet) -> Any:
-    """Return a sparse matrix, images × n-grams shared by at least two images, whose dot products are the similarities."""
+    """Return sparse rows of n-grams shared by at least two images; their dot products are the similarities."""
     table = TextTable.of(captions, "ptb")
     images, grams = len(captions), 0
     rows, columns, weights = ([np.zeros(0, dtype=kind)] for kind in (np.int64, np.int64, np.float64))

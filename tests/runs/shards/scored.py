@@ -22,7 +22,7 @@ from captious.runs import Run
 from captious.runs.shards.plan import claim_folder
 from captious.runs.shards.scoring import _finish
 from captious.runs.summary import summarize_part
-from captious.runs.tables import make_items_table, hash_types
+from captious.runs.tables import hash_types, make_items_table
 
 
 def write_lines(folder: Path, shards: Mapping[str, Sequence[Mapping]]) -> str:

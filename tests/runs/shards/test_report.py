@@ -8,7 +8,7 @@ from tests.runs.shards.scored import scored, write_lines, write_tar
 
 import captious
 from captious.options import Resampling
-from captious.runs.report import open_run, make_report
+from captious.runs.report import make_report, open_run
 
 WORDS = ["a", "the", "red", "small", "dog", "cat", "man", "boat", "runs", "sits", "on", "near", "grass", "water"]
 

@@ -28,7 +28,7 @@ from captious.metrics.registry import parse_all
 from captious.models.store import get_cache_root, list_stores
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
 from captious.runs import Run, open_run
-from captious.runs.shards.plan import plan_shards, divide_limits
+from captious.runs.shards.plan import divide_limits, plan_shards
 from captious.runs.shards.scoring import ShardsFailed, score_shards
 from captious.text.idf import DocumentFrequency
 
@@ -167,7 +167,7 @@ def test_the_first_pass_reads_ids_and_captions_alone(tmp_path: Path, monkeypatch
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     read, read_file = [], pq.ParquetFile.read
     monkeypatch.setattr(
-        pq.ParquetFile, "read_log", lambda file, *names, **options: read.append(names) or read_file(file, *names)
+        pq.ParquetFile, "read", lambda file, *names, **options: read.append(names) or read_file(file, *names)
     )
     score_shards(str(tmp_path / "*.parquet"), "cider", out=tmp_path / "out", resampling=FEW, engine=SERIAL)
     assert read[:2] == [(["id", "caption", "references"],), (["id", "caption", "references", "url"],)]

@@ -216,7 +216,7 @@ def test_parts_whose_columns_differ_are_one_table(tmp_path, kept):
         pq.write_table(rows.append_column("width", width), items / f"{part}.parquet")
     (run / "captious-run.json").write_text(json.dumps({**marker, "parts": {"a": 2, "b": 2}}))
     opened = open_table([run])
-    assert [row["width"] for row in opened.rows([3, 0, 2, 1])[0]] == ["y", "3", "x", "4"]
+    assert [row["width"] for row in opened.read_rows([3, 0, 2, 1])[0]] == ["y", "3", "x", "4"]
 
 
 def test_the_connection_reads_no_file_and_cannot_be_changed(table, tmp_path):

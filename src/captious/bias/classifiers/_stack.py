@@ -119,6 +119,7 @@ class Stack:
         weights, share = self.weights, 0.0 if step is None else self.config.dropout
         when = FIRST_STEP + (step or 0) * (self.config.layers + 1)
         lengths = lengths.T
+        # Only positions from the shortest caption on can be padding; `closed` starts there.
         absent = torch.arange(shortest, words.shape[2], device=self.device).view(-1, 1, 1) >= lengths
         closed = absent.unsqueeze(-1) * CLOSED
         # One embedding lookup for all runs: word w of run r is row r · size + w of the flattened table.
@@ -128,6 +129,7 @@ class Stack:
             states = apply_dropout(states, share, derive_keys(self.keys, when + layer))
             bias = weights[f"bias_in_{layer}"] + weights[f"bias_back_{layer}"]
             states = BothDirections.apply(states, weights[f"in_{layer}"], weights[f"back_{layer}"], bias, closed)
+        # The forward state after the last word, and the backward state after the first.
         forth, back = states.chunk(DIRECTIONS, dim=-1)
         ends = torch.take_along_dim(forth, (lengths - 1)[None, ..., None], dim=0)[0]
         last = apply_dropout(

@@ -113,7 +113,7 @@ def train(config: Bert, task: ClassifierTask, progress: Progress) -> Floats:
 
 def _train(config: Bert, task: ClassifierTask, device: Any, progress: Progress) -> Floats:
     torch = require("torch", "bias")
-    tokenizer, original = load_bert(config.model)
+    tokenizer, original = load_bert(config.model)  # shared by all runs, so each trains a copy
     encoder = deepcopy(original).to(device).train()
     head = _build_head(encoder.config.hidden_size, config.hidden, task.classes).to(device).train()
     if config.frozen:

@@ -66,7 +66,9 @@ class Linear:
         """
         target = np.ascontiguousarray(np.eye(classes)[labels].T)
         transposed, ridge = rows.T.tocsr(), 1 / self.c
+        # The Hessian of softmax regression is at most ½XᵀX + ridge, which bounds the step of gradient descent.
         step = 1 / (0.5 * _largest_eigenvalue(rows, transposed) + ridge)
+        # Nesterov's accelerated gradient: `ahead` is extrapolated from the last two iterates.
         weights = ahead = np.zeros((classes, rows.shape[1]))
         momentum = 1.0
         for _ in range(self.iterations):

@@ -16,11 +16,11 @@ from captious.runs.filters.schema import FilterColumn as FilterColumn
 from captious.runs.filters.schema import FilterError as FilterError
 from captious.runs.filters.schema import FilterSchema as FilterSchema
 from captious.runs.filters.schema import UnknownName as UnknownName
-from captious.runs.filters.schema import list_caption_columns as list_caption_columns
-from captious.runs.filters.schema import make_column as make_column
 from captious.runs.filters.schema import get_column_types as get_column_types
-from captious.runs.filters.schema import quote as quote
+from captious.runs.filters.schema import list_caption_columns as list_caption_columns
 from captious.runs.filters.schema import list_run_columns as list_run_columns
+from captious.runs.filters.schema import make_column as make_column
+from captious.runs.filters.schema import quote as quote
 from captious.runs.filters.tree import ColumnNode as ColumnNode
 from captious.runs.filters.tree import Junction as Junction
 from captious.runs.filters.tree import Quantile as Quantile

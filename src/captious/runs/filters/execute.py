@@ -12,7 +12,7 @@ from captious.errors import require
 from captious.io.storage import is_remote
 from captious.runs.filters._sql import Compiler
 from captious.runs.filters.expression import Filter, parse_filter
-from captious.runs.filters.schema import FilterSchema, get_column_types, quote, list_run_columns
+from captious.runs.filters.schema import FilterSchema, get_column_types, list_run_columns, quote
 from captious.runs.filters.tree import NumberNode, Quantile
 
 if TYPE_CHECKING:

@@ -32,12 +32,12 @@ from captious.runs.shards.plan import need_columns, need_images
 from captious.runs.states import CorpusStates, Members
 from captious.runs.summary import PartSummary, summarize_part
 from captious.runs.tables import (
-    make_items_table,
-    make_rows_table,
+    add_metric_columns,
     add_metric_rows,
     hash_types,
-    add_metric_columns,
     hide_machine_paths,
+    make_items_table,
+    make_rows_table,
 )
 
 

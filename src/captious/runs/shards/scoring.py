@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from captious._evaluate import Specs, check_specs, check_settings
+from captious._evaluate import Specs, check_settings, check_specs
 from captious.engines.tasks import Finished, describe_deaths, run_tasks
 from captious.errors import InputError
 from captious.io.read import reading_of
@@ -38,12 +38,12 @@ from captious.runs.report_sections import list_shard_warnings
 from captious.runs.shards._ids import find_repeated_ids
 from captious.runs.shards._passes import PreparationPass, ScoringPass, ShardOutcome
 from captious.runs.shards.plan import (
-    claim_folder,
-    read_first_captions,
-    collect_reading_facts,
-    refuse_unready,
-    divide_limits,
     assign_gpus,
+    claim_folder,
+    collect_reading_facts,
+    divide_limits,
+    read_first_captions,
+    refuse_unready,
 )
 from captious.runs.source import PART, StoredItems
 from captious.runs.states import CorpusStates

@@ -35,7 +35,7 @@ import numpy as np
 from captious._core.types import Floats, Ints32
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
-from captious.runs.filters import STORED, FilterColumn, FilterSchema, list_caption_columns, make_column, connect
+from captious.runs.filters import STORED, FilterColumn, FilterSchema, connect, list_caption_columns, make_column
 from captious.runs.folder import Run, open_runs
 from captious.runs.tables import TEXTS
 from captious.studio.explore._pictures import Media, Pictures, Sounds

@@ -144,7 +144,7 @@ class StudyProgress(Result):
         """Return coverage, agreement, time, raters with flags, metrics so far, and comments."""
         cover = self.coverage
         about = (
-            f"{cover.answers:,} of {cover.target:,} answers ({100 * cover.share:.0f} %) by {self._count_raters('rater')}"
+            f"{cover.answers:,} of {cover.target:,} answers ({100 * cover.share:.0f} %) by {self._count_active('rater')}"
             if cover.target
             else "no tasks"
         )
@@ -163,7 +163,7 @@ class StudyProgress(Result):
         notes = ["A flag is a hint for the owner of the study: it rejects nobody."] if self.flagged else []
         return Document(self.title, about, sections, self.warnings, notes, (), self._build_data(), "progress")
 
-    def _count_raters(self, word: str) -> str:
+    def _count_active(self, word: str) -> str:
         number = sum(rater.tasks > 0 for rater in self.raters)
         return f"{number:,} {word}{'' if number == 1 else 's'}"
 
