@@ -9,7 +9,7 @@ import pytest
 from tests.models.chat.stub import StubModel, asked, pictures, response
 
 import captious
-from captious._arena import Arena, plan_arena, count_shares
+from captious._arena import Arena, count_shares, plan_arena
 from captious.errors import InputError
 from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
 from captious.models.chat._endpoint import Unanswered

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from captious.stats.ranks import format_ranks
-from captious.study._columns import make_column, get_label
+from captious.study._columns import get_label, make_column
 from captious.study._profile import get_band
 from captious.study.advice import EvidenceSet
-from captious.study.evidence import SOURCES, EvidenceRow, StressRow, load_evidence, load_stress, get_metric_label
+from captious.study.evidence import SOURCES, EvidenceRow, StressRow, get_metric_label, load_evidence, load_stress
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "which-metric.md"

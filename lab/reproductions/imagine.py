@@ -36,7 +36,7 @@ from captious.options import Resampling, Runtime, using
 from captious.probes.entities import find_entities, read_answers, recall, tasks
 from captious.probes.masking import measure_influences
 from captious.probes.pictures import paint
-from captious.stats.bootstrap import Estimate, draw_bootstrap, estimate, compute_observed
+from captious.stats.bootstrap import Estimate, compute_observed, draw_bootstrap, estimate
 from captious.stats.tests import compute_bootstrap_p
 from captious.studio import StudyLog, export_study, new_plan, read_plan, simulate_raters
 from captious.study import correlate

@@ -22,11 +22,11 @@ import numpy.typing as npt
 from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.metrics.style.model import ORDERS
-from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, sum_by_key, expand_runs
+from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, expand_runs, sum_by_key
 from captious.metrics.style.stylecider import SIGMA
 from captious.options import Resampling
 from captious.probes.rankings import correlate
-from captious.probes.style import StyledCaptions, read_styled, compute_shares_below
+from captious.probes.style import StyledCaptions, compute_shares_below, read_styled
 
 TABLE_1 = {"flickrstyle": (0.9994, 0.9032), "PERSONALITY-CAPTIONS": (0.9775, 0.9484)}
 """OnlyStyle and StyleCIDEr: the share of captions that score higher under their own style."""

@@ -42,7 +42,7 @@ from captious.models.mini import export_half
 from captious.options import Resampling, Runtime, using
 from captious.probes import probe_hubness, probe_retrieval, probe_specificity, read_details
 from captious.probes.specificity import Details
-from captious.stats.bootstrap import Estimate, draw_bootstrap, compute_observed
+from captious.stats.bootstrap import Estimate, compute_observed, draw_bootstrap
 from captious.stats.correlation import WithinImage
 from captious.stats.kendall import Kendall
 

@@ -38,7 +38,7 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.contract import Metric
 from captious.metrics.umic import Umic
 from captious.options import Resampling, Runtime, using
-from captious.stats.bootstrap import Estimate, draw_bootstrap, compute_observed
+from captious.stats.bootstrap import Estimate, compute_observed, draw_bootstrap
 from captious.stats.correlation import WithinImage
 from captious.stats.kendall import Kendall
 from captious.train.options import Training, UmicOptions

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from captious._core.records import from_json, parse_record, parse_toml, rule
+from captious._core.records import from_json, parse_toml, rule
 from captious.errors import InputError
 
 

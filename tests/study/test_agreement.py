@@ -6,7 +6,7 @@ import pytest
 from captious.errors import InputError
 from captious.options import Resampling
 from captious.stats.agreement import krippendorff
-from captious.study.agreement import compute_ceiling, is_ordered, rater_agreement, diagnose_raters
+from captious.study.agreement import compute_ceiling, diagnose_raters, is_ordered, rater_agreement
 from captious.study.ratings import Ratings
 
 NAN = np.nan

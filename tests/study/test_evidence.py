@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from captious.errors import InputError
-from captious.study.evidence import EvidenceRow, Leaderboard, leaderboard, load_evidence, get_metric_label
+from captious.study.evidence import EvidenceRow, Leaderboard, get_metric_label, leaderboard, load_evidence
 
 ROW = EvidenceRow(
     dataset="d", kind="ratings", domain="photographs", language="English", caption_words=10.0, references=5.0,

@@ -12,7 +12,7 @@ from captious.options import Reading, Resampling
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
 from captious.study.ratings import gather, open_ratings, open_recipe
-from captious.study.recipes import RECIPES, Layout, Recipe, from_toml, find_recipe
+from captious.study.recipes import RECIPES, Layout, Recipe, find_recipe, from_toml
 from captious.study.records import Record, find_references
 from captious.study.scores import read_scores
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from captious.options import Resampling
-from captious.stats.bootstrap import Estimate, draw_bootstrap, compute_observed
+from captious.stats.bootstrap import Estimate, compute_observed, draw_bootstrap
 from captious.stats.tests import compute_bootstrap_p, compute_permutation_p, williams
 from captious.study._contests import permute_differences
 from captious.study._design import RatingRows

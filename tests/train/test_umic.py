@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 from captious.errors import InputError
-from captious.models.crossencoders import score_pairs, open_backbone
+from captious.models.crossencoders import open_backbone, score_pairs
 from captious.options import Runtime, using
 from captious.train._loop import Patience, StopSignal
 from captious.train._umic import (

@@ -29,7 +29,7 @@ def show(
 ) -> None:
     """List features by encoder, idf corpora, METEOR's tables and replies of chat models, with their sizes."""
     from captious._core.files import get_data_folder
-    from captious.models.store import get_cache_root, list_stores, get_size_limit
+    from captious.models.store import get_cache_root, get_size_limit, list_stores
     from captious.render.document import Document
 
     stores = list_stores(get_cache_root(), check)

@@ -128,7 +128,7 @@ def _languages_of(captions: CaptionSet) -> Mapping[str, CaptionSet]:
 
     if LANGUAGE_COLUMN not in captions.columns:
         return {}
-    from captious._by_language import split_languages, has_languages
+    from captious._by_language import has_languages, split_languages
 
     return split_languages(captions) if has_languages(captions) else {}
 
@@ -300,7 +300,7 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
     """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
     from captious.io.shards import expand, read_shard
     from captious.metrics.registry import parse_all
-    from captious.runs.filters import FilterSchema, UnknownName, parse_filter, list_run_columns
+    from captious.runs.filters import FilterSchema, UnknownName, list_run_columns, parse_filter
     from captious.runs.tables import make_items_table
 
     labels = {str(metric): metric.label for metric in parse_all(metrics)}
@@ -309,7 +309,7 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
     try:
         parse_filter(text, FilterSchema(list_run_columns(types, labels), labels))
     except UnknownName:
-        from captious.runs.filters import get_column_types, connect
+        from captious.runs.filters import connect, get_column_types
 
         captions = read_shard(expand(source, reading.format)[0], reading, images=False).captions
         with connect() as connection:

@@ -37,7 +37,7 @@ def fit(
     """
     from captious._core.files import refuse_existing
     from captious.metrics.style.files import save
-    from captious.metrics.style.fitting import warn_of_clauses, fit, choose_style_tokenizer
+    from captious.metrics.style.fitting import choose_style_tokenizer, fit, warn_of_clauses
     from captious.probes.style import stream
     from captious.render import Document
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from captious._core.files import write_atomically
 from captious._core.languages import refuse_other_than_english
-from captious._core.records import parse_toml, read_text, record
+from captious._core.records import parse_record, parse_toml, read_text
 from captious.captions import CaptionSet, Item
 from captious.edits.catalogue import EDITS
 from captious.edits.changes import mark, summarize
@@ -177,7 +177,7 @@ def read_edits(path: str | Path) -> list[Edit]:
     """Read edits from a TOML file: tables ``[[edits]]`` of a name, a group, and pairs of words old and new."""
     table = parse_toml(read_text(Path(path), "file of edits"), str(path), "file of edits")
     edits = []
-    for number, own in enumerate(record(OwnEdits, table, str(path)).edits, 1):
+    for number, own in enumerate(parse_record(OwnEdits, table, str(path)).edits, 1):
         if own.group not in GROUPS:
             groups = ", ".join(GROUPS)
             raise InputError(f"{path}: [[edits]] {number}: group = {own.group!r}, expected one of {groups}")

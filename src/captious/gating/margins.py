@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from captious._core.numbers import parse_number
-from captious._core.records import parse_record, parse_toml, read_text
+from captious._core.records import parse_toml, read_text
 from captious._core.specs import split_specs
 from captious._evaluate import Specs, check_specs
 from captious.errors import InputError

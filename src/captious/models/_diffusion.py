@@ -225,7 +225,7 @@ def open_model(name: str, index: str, load: Callable[[str, bool], T]) -> T:
     with suppress(OSError, ValueError):  # not in the cache, or not whole
         return load(name, True)
     try:
-        # Asks the hub once: diffusers would try for half a minute, then say that the file is not there.
+        # One request to the hub: diffusers would retry for half a minute, then report a missing file.
         if fetch(name, (index,), lambda folder: (folder / index).is_file(), f"painter {name!r}") is None:
             raise InputError(f"painter {name!r}: the hub repository has no {index}")
     except Unreachable:

@@ -1,6 +1,6 @@
 """BLEURT checkpoints, which score a reference and a candidate jointly, in classes of ``transformers``.
 
-The checkpoints are those of the PyTorch port. BLEURT-20 and what was distilled from it have RemBERT's shape and
+The checkpoints are those of the PyTorch port. BLEURT-20 and its distilled versions have RemBERT's shape and
 SentencePiece; the older ones are BERTs with lower-cased WordPiece. The port's own classes are not needed: with its
 names changed, `RemBertForSequenceClassification` and `BertForSequenceClassification` compute the same.
 """
@@ -162,10 +162,10 @@ def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iter
 def load_bleurt(weights: str, activation: str = "gelu", limit: int | None = None) -> BleurtModel:
     """Load the checkpoint of a folder or hub id with the current runtime.
 
-    ``limit`` is the number of tokens that a pair may have; without one the checkpoint says it.
+    ``limit`` is the token limit of a pair; by default that of the checkpoint.
     """
     for library in ("torch", "transformers", "huggingface_hub"):
-        require(library, "bleurt")  # before a part that other models share asks for it, in the name of their extra
+        require(library, "bleurt")  # before shared code requires it and names another extra
     runtime = get_runtime()
     key = (weights, activation, limit, runtime.device, runtime.precision, get_file_stats(find_local(weights)))
     return _LOADED.get(key, lambda: _load(find(weights, "", FILES), weights, activation, limit, runtime))

@@ -47,7 +47,7 @@ def _read(path: Path) -> Any:
             raise ValueError
         if _is_script(path):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch calls its own archives deprecated; OpenAI's files are such
+                warnings.simplefilter("ignore")  # TorchScript is deprecated, but OpenAI's files are TorchScript archives
                 return torch.jit.load(str(path), map_location="cpu").state_dict()
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
@@ -151,6 +151,7 @@ def stretch(table: npt.NDArray[np.floating[Any]], copied: int = UNSTRETCHED, fac
     old = np.asarray(table, np.float64)
     if old.ndim != 2 or len(old) < max(copied, 1) + 1:
         raise InputError(f"a positional table of shape {old.shape} cannot be stretched: expected over {copied} rows")
+    # The appended row extrapolates the last two, so that the last position has a step too.
     steps = np.diff(old[copied:], axis=0, append=old[-1:] * 2 - old[-2:-1])
     parts = np.arange(factor)[None, :, None] / factor
     later = old[copied:, None, :] + parts * steps[:, None, :]

@@ -132,7 +132,14 @@ class Backbone(ABC):
 
 @dataclass(frozen=True, eq=False)
 class TokenIds:
-    """Token ids of captions, concatenated."""
+    """Token ids of captions, concatenated.
+
+    ::
+
+        flat    101 7 9 102 | 101 4 102 | 101 …
+        starts  0             4           7
+        counts  4             3
+    """
 
     flat: Ints
     starts: Ints

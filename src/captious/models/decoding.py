@@ -1,6 +1,6 @@
 """Decoding of image files to pixels, in threads or in worker processes.
 
-Large runs decode in processes, because Pillow holds Python's global lock during part of the decoding. Starting them
+Large runs decode in processes, because Pillow keeps Python's global lock during part of the decoding. Starting them
 takes a moment, so a worker that encodes shard after shard keeps them between calls (`DECODERS`).
 """
 
@@ -158,7 +158,7 @@ class DecodingProcess:
             pipes.send(answers)
             images: list[DecodedImage] = pipes.receive()
         except GONE:
-            # Whether a content is wanted is asked once; asked again, it would be taken for that of another file.
+            # `wanted` must be called once per file: a second call would count as a duplicate of another file.
             return self._decode_each(paths, keys, [partial(_return_answer, answer) for answer in answers], keep)
         return self.shared.copy_out(images, keep)
 

@@ -333,7 +333,7 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
             f"{folder}: was trained on the encoder {saved['name']}#{saved['fingerprint']}, but {weights} is "
             f"{encoder.name}#{encoder.fingerprint}"
         )
-    encoder = copy(encoder)  # others may hold it under its own name
+    encoder = copy(encoder)  # the registry's encoder keeps its own name
     encoder.name = saved["name"]
     shape: FusionConfig = from_json(FusionConfig, record["shape"])
     inside = _get_shape(encoder)

@@ -97,7 +97,7 @@ def _load(folder: Path, weights: str, layer: int | None, device: Any, precision:
     try:
         with quiet():
             module = library.AutoModel.from_pretrained(folder, dtype=torch.float32)
-            # RoBERTa's tokenizer tells a word at the start of a text from one within, unless asked not to.
+            # By default RoBERTa's tokenizer gives a word at the start of a text another id than within it.
             tokenizer = library.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     except (OSError, ValueError, KeyError) as error:
         line = format_one_line(error)

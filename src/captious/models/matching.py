@@ -293,7 +293,7 @@ class Blip(_Matching):
         return logits.float()
 
     def save_module(self, target: Path) -> None:
-        """Write the weights; the rank head has a file of its own."""
+        """Write the weights; the rank head has its own file."""
         state = {key: tensor for key, tensor in self.module.state_dict().items() if not key.startswith("rank.")}
         with quiet():
             self.module.save_pretrained(target, state_dict=state)

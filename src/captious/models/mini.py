@@ -1,7 +1,7 @@
 """``captious-mini``: small CLIP models that run on NumPy only, so that a first look needs no torch.
 
-A folder holds a CLIP in ``transformers``' layout whose tokenizer knows whole words. The NumPy forward pass gives the
-features of ``transformers`` to 1e-5, and the tokenizer the ids of the ``tokenizers`` library.
+A folder contains a CLIP in ``transformers``' layout with a word-level tokenizer. Features of the NumPy forward pass agree
+with ``transformers`` to 1e-5, and token ids with the ``tokenizers`` library.
 """
 
 from __future__ import annotations
@@ -248,6 +248,7 @@ class NumpyClip:
         mean, std = (np.array(three, np.float32) for three in (self.preparation.mean, self.preparation.std))
         values = (pixels.astype(np.float32) / np.float32(255) - mean) / std
         n, height, width, _ = values.shape
+        # The convolution over patches as one product: n × rows × columns × (3 · size · size), in the kernel's order.
         patches = values.reshape(n, height // size, size, width // size, size, 3).transpose(0, 1, 3, 5, 2, 4)
         kernel = arrays["vision_model.embeddings.patch_embedding.weight"]
         embedded = patches.reshape(n, -1, kernel[0].size) @ kernel.reshape(len(kernel), -1).T
@@ -263,7 +264,7 @@ class NumpyClip:
 
     def _encode_texts(self, ids: Ints) -> Features:
         arrays, end = self.arrays, self.config["text_config"]["eos_token_id"]
-        # As transformers has it: configurations from before its correction all say 2, which means the highest id.
+        # As in transformers: old configurations contain a wrong 2, which means the highest id.
         ends = (ids if end == 2 else ids == end).argmax(axis=1)
         ids = ids[:, : int(ends.max(initial=0)) + 1]
         states = arrays[f"{_TEXT}token_embedding.weight"][ids]
@@ -349,6 +350,7 @@ def _read_layer(arrays: Arrays, prefix: str, heads: int) -> _Layer:
         return np.ascontiguousarray(arrays[f"{prefix}{name}.weight"].T), arrays[f"{prefix}{name}.bias"]
 
     query, key, value = (linear(f"self_attn.{one}_proj") for one in "qkv")
+    # Query, key and value become one product; the scale of attention is folded into the query.
     scale = np.float32((len(query[1]) // heads) ** -0.5)
     joined = (
         np.concatenate([query[0] * scale, key[0], value[0]], axis=1),

@@ -121,6 +121,7 @@ def as_keys(keys: Iterable[bytes]) -> Keys:
 
 def find_unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
     """Return the sorted distinct keys, the first index of each, and the index of every key among the distinct ones."""
+    # np.unique(axis=0) would do the same, but sorts rows as structured records, which is much slower.
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     new = np.ones(len(keys), bool)
@@ -244,6 +245,6 @@ def _merge(folder: Path, space: FeatureSpace, group: list[Segment]) -> int:
     write_segment(folder, space, Segment(keys, lengths, rows))
     for segment in group:
         assert segment.path is not None
-        with suppress(OSError):  # another process was faster, or has it open where that forbids it
+        with suppress(OSError):  # removed by another process, or open in one (Windows)
             segment.path.unlink()
     return len(group)

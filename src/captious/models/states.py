@@ -2,7 +2,7 @@
 
 The states of an image are those of its patches, averaged to a grid of at most 8 × 8, after the tokens that precede the
 patches. The states of a text are those of its tokens. Both are stored in half precision. One forward pass gives the
-states and the pooled vector, which is stored where CLIPScore looks for it.
+states and the pooled vector, which is cached for CLIPScore too.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def load_frozen_encoder(weights: str) -> TorchEncoder:
 class HiddenStates(TorchEncoder):
     """Encoder whose output row is the flattened hidden states followed by the pooled vector.
 
-    ``tokens`` is the padded number of tokens of a text; 0 where images are encoded.
+    ``tokens`` is the padded number of tokens of a text; 0 for images.
     """
 
     def __init__(self, encoder: TorchEncoder, tokens: int = 0) -> None:

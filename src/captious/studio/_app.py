@@ -59,7 +59,7 @@ def build_app(
 
 
 class Failures:
-    """Exception handlers: an HTML page for people, JSON for a script. An unavailable database is logged once a minute."""
+    """Exception handlers: HTML for people, JSON for a script. An unavailable database is logged once a minute."""
 
     def __init__(self, rules: Rules, words: Callable[[], Wording]) -> None:
         self.rules, self._words = rules, words

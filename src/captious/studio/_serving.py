@@ -1,7 +1,7 @@
 """Web server of a study or of the explorer: a listening socket, and uvicorn with timeouts for slow clients.
 
-Uvicorn waits without a timeout for the head of a request, for its body, and for a client that reads nothing. Here each of
-them has a timeout, the number of connections is limited, and the same error is logged once a minute.
+Uvicorn waits without a timeout for the head of a request, for its body, and for a client that reads nothing. Here each
+of them has a timeout, the number of connections is limited, and the same error is logged once a minute.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ FEWEST, MOST = 64, 4096
 def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address; port 0 is any free one.
 
-    The socket is created with IPPROTO_TCP, because asyncio sets TCP_NODELAY only on sockets of that protocol. Without it, a
-    browser waits 40 ms for each small response.
+    The socket is created with IPPROTO_TCP, because asyncio sets TCP_NODELAY only on sockets of that protocol.
+    Without it, a browser waits 40 ms for each small response.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -265,7 +265,8 @@ class Guard:
 class TokenGate:
     """Middleware around an app that requires a token.
 
-    The token comes once in the URL, ``?token=…``; it is moved into a cookie, and the browser is redirected to the URL without it.
+    The token comes once in the URL, ``?token=…``; it is moved into a cookie, and the browser is
+    redirected to the URL without it.
     """
 
     def __init__(self, app: App, token: str, cookie: str, rules: Rules, wrong: Limit | None = None) -> None:
@@ -352,8 +353,8 @@ async def refuse(
 def _is_from_own_page(headers: dict[str, str], public: str) -> bool:
     """Return False if the headers show that a POST request came from a page of another site.
 
-    Browsers tell it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms. If neither
-    header decides, the form token does.
+    Browsers tell it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms. If
+    neither header decides, the form token does.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -400,8 +401,8 @@ _SOUNDS = ((b"fLaC", "audio/flac"), (b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg
 def detect_sound_type(beginning: bytes) -> str | None:
     """Return the media type by the first 16 bytes of a file; None if browsers do not play it.
 
-    >>> detect_sound_type(b"RIFF0000WAVEfmt "), detect_sound_type(b"OggS"), detect_sound_type(bytes([0xFF, 0xFB, 0x90])), detect_sound_type(b"<svg")
-    ('audio/wav', 'audio/ogg', 'audio/mpeg', None)
+    >>> [detect_sound_type(start) for start in (b"RIFF0000WAVEfmt ", b"OggS", bytes([0xFF, 0xFB, 0x90]), b"<svg")]
+    ['audio/wav', 'audio/ogg', 'audio/mpeg', None]
     """
     if beginning[:4] == b"RIFF" and beginning[8:12] == b"WAVE":
         return "audio/wav"

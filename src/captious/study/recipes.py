@@ -189,7 +189,7 @@ def from_toml(path: str | Path) -> Recipe:
     """Read a recipe from a TOML file: the fields of `Recipe`, and one ``[[layouts]]`` table per `Layout`."""
     path = Path(path)
     table = parse_toml(read_text(path, "recipe"), str(path), "recipe")
-    return record(Recipe, {"name": path.stem, **table}, str(path))
+    return parse_record(Recipe, {"name": path.stem, **table}, str(path))
 
 
 def find_recipe(name: str) -> Recipe | None:

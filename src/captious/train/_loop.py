@@ -349,7 +349,7 @@ class Trainer:
         finished: bool | None = None
         with handle_signals(self.stop):
             while finished is None:
-                finished = self._steps(log)
+                finished = self._run_steps(log)
         log.flush()
         early = not finished and is_set_anywhere(
             self.patience.exhausted, self.device

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from captious.errors import InputError
-from captious.metrics.meteor.engine import COLUMNS, TASKS, Parameters, score_pairs, get_parameters, score
+from captious.metrics.meteor.engine import COLUMNS, TASKS, Parameters, get_parameters, score, score_pairs
 
 
 def counts(**values):

@@ -17,7 +17,7 @@ from captious.bias.corpus import ClassifierTask, Progress
 from captious.bias.masking import as_text
 from captious.errors import InputError, require
 from captious.models.devices import resolve_device, use_tf32
-from captious.models.hub import TEXT_FILES, ModelRegistry, find_model, find_local
+from captious.models.hub import TEXT_FILES, ModelRegistry, find_local, find_model
 from captious.options import get_runtime
 
 BERT = "bert-base-uncased"

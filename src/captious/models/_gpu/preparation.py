@@ -1,8 +1,8 @@
 """Image preparation on a GPU: it resizes decoded images, and optionally decodes JPEG files.
 
 It resizes as Pillow does, to the last bit (`captious.models._gpu.resizing`). With ``decode=fast`` nvJPEG decodes the
-files. It rounds differently, so scores move a little: the option stands in signatures, and has features of its own in
-the cache. Files that are no plain RGB JPEG are decoded by Pillow as always (`captious.models.decoding`).
+files. It rounds differently, so scores change a little: the option is part of signatures, and its features are
+cached separately. Files that are not plain RGB JPEG are decoded by Pillow as always (`captious.models.decoding`).
 """
 
 from __future__ import annotations
@@ -112,12 +112,14 @@ class GpuPreparation:
             parts.append(self.resize(self._flatten_decoded([images[index] for index in decoded])))
         if prepared:
             parts.append(send([images[index] for index in prepared], self.device).transpose(2, 3))
+        # The parts are concatenated by kind; `order` restores the order of the input.
         order = send(np.argsort(broken + whole + decoded + prepared), self.device)
         return torch.cat(parts).index_select(0, order).transpose(2, 3), broken
 
     def _send_whole(self, images: Sequence[WholeImage]) -> FlatImages:
         """Copy whole images to the device; a block that several images share is copied once."""
         torch = require("torch", "clip")
+        # Images that were decoded together share a block; `starts` is the offset of each block on the device.
         blocks = {id(image.block): image.block for image in images}
         starts = dict(zip(blocks, np.cumsum([0, *(len(block) for block in blocks.values())]).tolist(), strict=False))
         sizes = np.array([(image.width, image.height) for image in images])

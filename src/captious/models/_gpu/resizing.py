@@ -2,10 +2,10 @@
 
 Pillow resizes first across, then down. Each pass multiplies bytes with weights that are whole numbers, 2²² for 1, and
 rounds the sums to bytes. Here a pass is a product of matrices. A weight is cut into two halves of eleven bits and a
-sign, so that every sum of products is a whole number below 2²⁴: single precision holds it exactly, and TF32 and half
-precision, which have eleven bits, hold the factors.
+sign, so that every sum of products is a whole number below 2²⁴: single precision represents it exactly, and TF32 and
+half precision, which have eleven bits, represent the factors.
 
-More than half of what a core does for an image is this resize. Where a GPU does it, cores only decode.
+This resize is more than half of the CPU's work for an image. If a GPU resizes, the CPU only decodes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class GpuResizer:
     def __call__(self, images: FlatImages) -> torch.Tensor:
         """Resize and crop images to n × crop × 3 × crop bytes."""
         torch = require("torch", "clip")
-        order = np.lexsort(images.sizes.T)  # together are resized those of like sizes
+        order = np.lexsort(images.sizes.T)  # images of similar sizes are resized together
         sizes = images.sizes[order]
         across, down = self._compute_weights(sizes)
         starts, *sides = send(np.column_stack([images.starts[order], sizes]).T.copy(), self.device)
@@ -164,6 +164,7 @@ class RowStarts:
 def _select_windows(pixels: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
     """Select ``length`` bytes from each start on; padding rows below an image may start anywhere."""
     last = len(pixels) - length
+    # An overlapping view without a copy: row i is pixels[i : i + length].
     view = pixels.as_strided((last + 1, length), (1, 1))
     return view.index_select(0, starts.clamp(max=last).flatten()).view(*starts.shape, length)
 
@@ -204,6 +205,7 @@ class SideWeights:
         share = torch.where(taps < count[..., None], _evaluate_filter(preparation.resample, distance), 0.0)
         share = share * (1.0 / reduce(torch.add, share.unbind(2)))[..., None]
         whole = (share * 2.0**BITS + torch.where(share < 0, -0.5, 0.5)).trunc()
+        # whole = upper · 2¹² + lower, with lower from −2¹¹ to 2¹¹ − 1
         upper = ((whole + 2.0 ** (HALF - 1)) * 2.0**-HALF).floor()
         # Taps beyond the last pixel have weight 0.
         pixels = (first[..., None] + taps).minimum(size[:, None, None] - 1).long()

@@ -1,7 +1,7 @@
 """Copies of arrays between host memory and a GPU that overlap with computation.
 
-A GPU copies by itself only from pinned memory; torch hands such memory out again once it was read. Copies to the device
-have a stream of their own, which the computing one waits for.
+A GPU copies by itself only from pinned memory; torch reuses such memory after the copy. Copies to the device
+have their own stream, for which the computing stream waits.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def send_each(arrays: Sequence[torch.Tensor], device: torch.device) -> list[torc
     with torch.cuda.stream(copying):
         tensors = [array.to(device, non_blocking=True) for array in arrays]
     computing.wait_stream(copying)
-    for tensor in tensors:
+    for tensor in tensors:  # so that the allocator does not reuse the memory while the computing stream reads it
         tensor.record_stream(computing)
     return tensors
 

@@ -57,7 +57,7 @@ class Asking:
 
     @property
     def _paid(self) -> Usage:
-        """Usage that counts towards the budget, including what other runs that share it asked meanwhile."""
+        """Usage that counts towards the budget, including that of other runs that share it."""
         return self.judge.usage.plus(self._unstored)
 
     async def run(self) -> None:

@@ -217,7 +217,7 @@ class Judge:
 def load_judge(model: str, judging: Judging | None = None) -> Judge:
     """Load the judge of this name: behind the endpoint, or with the prefix ``local:`` a ``transformers`` model here.
 
-    The endpoint is that of the options in force, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
+    The endpoint is that of the current options, or the variable OPENAI_BASE_URL. Nothing is sent before `Judge.ask`.
     """
     judging = judging or get_runtime().judging
     path = Path(judging.replies or get_default_path()).absolute()
@@ -300,7 +300,7 @@ def _parse_reply(reply: Reply | Failure, parse: Callable[[Reply], T]) -> T | Fai
 def run_anywhere(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, even if an event loop is running already, as in a notebook.
 
-    It runs in a thread of its own. An interrupt (Ctrl-C) cancels the coroutine and waits for its end; a second one
+    It runs in its own thread. An interrupt (Ctrl-C) cancels the coroutine and waits for its end; a second one
     cancels it again.
     """
     outcome: Future[T] = Future()

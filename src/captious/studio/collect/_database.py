@@ -1,4 +1,4 @@
-"""Database access of the log: SQLite or PostgreSQL, read and write transactions, and errors of an unavailable database."""
+"""Database access of the log: SQLite or PostgreSQL, transactions, and errors of an unavailable database."""
 
 from __future__ import annotations
 

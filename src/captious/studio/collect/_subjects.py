@@ -111,9 +111,8 @@ def _select_subjects(plan: Plan, subjects: list[Subject], complain: Complain) ->
         known = {subject.id for subject in subjects}
         unknown = [key for key in ids if key not in known]
         if unknown:
-            complain(
-                f"{plan.path}: ids: {_format_ids(unknown)} not in the files{format_suggestion(unknown[0], list(known)[:1000])}"
-            )
+            suggestion = format_suggestion(unknown[0], list(known)[:1000])
+            complain(f"{plan.path}: ids: {_format_ids(unknown)} not in the files{suggestion}")
         wanted = set(ids)
         subjects = [subject for subject in subjects if subject.id in wanted]
     if plan.distinct:

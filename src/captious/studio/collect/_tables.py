@@ -149,7 +149,7 @@ def _create_tables(connection: sa.Connection) -> None:
 
 
 def _add_sessions(connection: sa.Connection) -> None:
-    """Create the table of version 2: random sessions of platform raters, which were made of the platform's ids before."""
+    """Create the table of sessions (version 2), which were made of the platform's ids before."""
     session.create(connection, checkfirst=True)
 
 
@@ -428,7 +428,7 @@ def forget_rater(connection: sa.Connection, number: int) -> None:
 
 
 def read_identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
-    """Return the identities by pseudonym: parameters of the platform or the owner's name, with those of the last visit."""
+    """Return the identities by pseudonym: platform parameters, of the last visit too, or the owner's name for a rater."""
     rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
     identities = {get_rater_name(number): json.loads(body) for number, body in rows}
     for number, body in connection.execute(sa.select(session.c.rater, session.c.body).order_by(session.c.number)):

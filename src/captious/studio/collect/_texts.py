@@ -129,7 +129,8 @@ def _check_scales(plan: Plan, sizes: Iterable[int], text: str) -> Iterator[str]:
         low, high = (float(end.replace("−", "-")) for end in match.groups())
         counts_things = text[match.end() :].lstrip().startswith(tuple(nouns))
         if not counts_things and not any({low, high} == {*pair} for pair in ends):
-            yield f"{match[0]!r}, and a scale goes from {_format_either(f'{pair[0]:g} to {pair[1]:g}' for pair in ends)}"
+            scales = _format_either(f"{pair[0]:g} to {pair[1]:g}" for pair in ends)
+            yield f"{match[0]!r}, and a scale goes from {scales}"
 
 
 def _check_words(plan: Plan, work: Sequence[Task], text: str) -> Iterator[str]:

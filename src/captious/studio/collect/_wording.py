@@ -120,7 +120,7 @@ def read_words(path: Path) -> dict[str, str]:
 
 
 def check_words(table: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Return the table; raise `InputError` for an unknown name, or for placeholders that differ from the English text."""
+    """Return the table; raise `InputError` for an unknown name, or placeholders that differ from the English text."""
     english = parse_toml((FOLDER / "en.toml").read_text(encoding="utf-8"), "en.toml", "table of words")
     for name, text in table.items():
         if name not in english:

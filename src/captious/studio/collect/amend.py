@@ -75,8 +75,8 @@ LONGEST = 500
 def amend_study(log: StudyLog, path: Path, why: str) -> tuple[Amendment, str]:
     """Amend a study with the text of a file and the new items of its files.
 
-    Returns the amendment, and the reason why no new items were looked for: their files cannot be read, and no key that names
-    them changed.
+    Returns the amendment, and the reason why no new items were looked for: their files cannot be read, and no key that
+    names them changed.
     """
     why = " ".join(why.split())
     if not why or len(why) > LONGEST:
@@ -187,8 +187,8 @@ def build_new_tasks(stored: Mapping[str, Task], plan: Plan) -> list[Task]:
     missing = [item for item in old if item not in built]
     if missing:
         raise ItemsDiffer(
-            f"{plan.path}: {len(missing):,} items of the study ({format_first(missing)}) are not in its files any more; "
-            "expected all of them, since tasks are only ever added"
+            f"{plan.path}: {len(missing):,} items of the study ({format_first(missing)}) are not in its files any "
+            "more; expected all of them, since tasks are only ever added"
         )
     for item, tasks in old.items():
         for name, was, now in zip(_PARTS, _get_content(tasks), _get_content(built[item]), strict=True):

@@ -134,7 +134,7 @@ class StudyNow:
         self.database, self.plan, self.history = database, plan, history
         self.lease = timedelta(seconds=plan.lease)
         self.anyone_may_enter = plan.source.name != "links"
-        """Whether raters come without a personal link. Then others may take a slot of a rater who has not answered yet."""
+        """Whether raters come without a personal link. Others may then take the slot of one who has not answered."""
 
     @cached_property
     def gold(self) -> list[str]:

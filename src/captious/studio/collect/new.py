@@ -109,8 +109,10 @@ def new_plan(
 def _fill_template(text: str, sizes: Collection[int]) -> str:
     """Fill the placeholders of a template; `sizes` are the numbers of captions of its pages.
 
-    >>> _fill_template("Score {each caption}. {last} is best.", {3}), _fill_template("Score {each caption} of {captions}.", {2, 3})
-    ('Score each of the three captions. 3 is best.', 'Score each of the captions of captions.')
+    >>> _fill_template("Score {each caption}. {last} is best.", {3})
+    'Score each of the three captions. 3 is best.'
+    >>> _fill_template("Score {each caption} of {captions}.", {2, 3})
+    'Score each of the captions of captions.'
     """
     (size,) = sizes if len(sizes) == 1 else (0,)
     words = list_number_words("en")

@@ -463,9 +463,8 @@ def _check_aspects(plan: Plan, where: str) -> None:
         if aspect.name in names[: number - 1]:
             raise InputError(f"{place}: name = {aspect.name!r} already exists, expected another")
         if len(aspect.scale) < 2 or list(aspect.scale) != sorted({*aspect.scale}):
-            raise InputError(
-                f"{place}: scale = {format_value(aspect.scale)}, expected {describe_expected(Aspect, 'scale')}, in rising order"
-            )
+            form = describe_expected(Aspect, "scale")
+            raise InputError(f"{place}: scale = {format_value(aspect.scale)}, expected {form}, in rising order")
         if aspect.scale[-1] - aspect.scale[0] > MOST_POINTS or len(aspect.points) > MOST_POINTS:
             raise InputError(f"{place}: scale = {format_value(aspect.scale)}, expected at most {MOST_POINTS} points")
         if len(aspect.ends) not in (0, 2):
@@ -496,9 +495,8 @@ def _check_name(name: str, where: str) -> None:
 def _check_options(plan: Plan, where: str) -> None:
     _check_name(plan.label, f"{where}: label")
     if len(plan.options) < 2:
-        raise InputError(
-            f"{where}: {len(plan.options)} options, expected at least two, each {describe_expected(Plan, 'options')[2:]}"
-        )
+        form = describe_expected(Plan, "options")[2:]
+        raise InputError(f"{where}: {len(plan.options)} options, expected at least two, each {form}")
     for number, option in enumerate(plan.options, 1):
         place, earlier = f"{where}: [[options]] {number}", plan.options[: number - 1]
         if option.name in [one.name for one in earlier] or option.name == CANNOT:

@@ -1,4 +1,4 @@
-"""Verification and backup of a study's database: nothing missing, nothing changed, and slots that agree with the log."""
+"""Verification and backup of a study's database: nothing missing or changed, and slots that agree with the log."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def make_choices(captions: Sequence[tuple[str, str]], rng: np.random.Generator) 
 
 
 def find_choice(task: Task, name: Any) -> Choice | None:
-    """Return the choice of a system, or the place (1, 2, …) of a caption without one; None if another page has it."""
+    """Return the choice of a system, or at a place (1, 2, …) if captions have none; None if another page has it."""
     for place, choice in enumerate(task.choices, 1):
         if name in ((choice.system,) if choice.system else (place, str(place))):
             return choice

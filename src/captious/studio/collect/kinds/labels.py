@@ -51,9 +51,8 @@ class LabelsKind(TaskKind):
         wanted = expected if isinstance(expected, list) else [expected]
         for name in wanted:
             if name not in names:
-                raise InputError(
-                    f"expected is {str(name)[:40]!r}, expected labels: {', '.join(names)}{format_suggestion(str(name), names)}"
-                )
+                suggestion = format_suggestion(str(name), names)
+                raise InputError(f"expected is {str(name)[:40]!r}, expected labels: {', '.join(names)}{suggestion}")
         if not wanted:
             raise InputError(f"expected is an empty list, expected labels: {', '.join(names)}")
         return {"label": list(wanted)}
@@ -79,7 +78,7 @@ class LabelsKind(TaskKind):
 def merge_labels(plan: Plan, labels: Iterable[str | None]) -> str | None:
     """Return the merged label of an image from those of its raters; None if the rule of the plan finds none.
 
-    ``majority``: the most frequent, if there is no tie. ``unanimous``: the only one. ``relic``: the most frequent, where any
+    ``majority``: the most frequent, if there is no tie. ``unanimous``: the only one. ``relic``: the most frequent; any
     label beats *none* at a tie.
     """
     counts = Counter(label for label in labels if label is not None)

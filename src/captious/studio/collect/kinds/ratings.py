@@ -163,9 +163,8 @@ def _parse_ranges(plan: Plan, expected: Any) -> dict[str, list[float]]:
     ranges = {}
     for name, value in expected.items():
         if name not in names:
-            raise InputError(
-                f"expected has {str(name)[:40]!r}, expected aspects: {', '.join(names)}{format_suggestion(str(name), names)}"
-            )
+            suggestion = format_suggestion(str(name), names)
+            raise InputError(f"expected has {str(name)[:40]!r}, expected aspects: {', '.join(names)}{suggestion}")
         bounds = value if isinstance(value, list) else [value, value]
         aspect = plan.aspects[names.index(name)]
         numbers = [bound for bound in bounds if isinstance(bound, (int, float)) and not isinstance(bound, bool)]
