@@ -23,7 +23,7 @@ from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value, using
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table
-from captious.render.tables import csv_text, provenance, write_csv
+from captious.render.tables import format_csv, get_provenance, write_csv
 from captious.runs.folder import is_run, name_system_folders
 from captious.runs.pairing import (
     count_unpaired,
@@ -214,7 +214,7 @@ class Comparison(PlainState, Result):
         return {
             "test": self.test,
             "warnings": list(self.warnings),
-            "systems": {name: {**provenance(), **report.data()} for name, report in self.reports.items()},
+            "systems": {name: {**get_provenance(), **report.data()} for name, report in self.reports.items()},
             "differences": [asdict(row) for row in self.differences],
             **({"ranks": self.ranks} if self.ranks else {}),
         }
@@ -240,7 +240,7 @@ class Comparison(PlainState, Result):
     def files(self, percent: bool = False) -> dict[str, str]:
         """Return the files of a saved result; the differences have the columns of a data frame."""
         texts = super().files(percent)
-        return texts | ({f"{DIFFERENCES}.csv": csv_text(self._columns(DIFFERENCES))} if self.differences else {})
+        return texts | ({f"{DIFFERENCES}.csv": format_csv(self._columns(DIFFERENCES))} if self.differences else {})
 
     def write_files(self, folder: Path) -> None:
         """Write the run of each system into its own folder; for shards, write the values of every shard."""

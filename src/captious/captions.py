@@ -430,7 +430,7 @@ class CaptionSet(Memo):
         return f"<CaptionSet {PurePath(self.name).name}: {len(self)} items, {numbers}>"
 
     def _repr_html_(self) -> str:
-        from captious.render.notebook import notebook
+        from captious.render.notebook import render_notebook
 
         images = self.images
         entries = [make_gallery_entry(self.item(index), images[index]) for index in range(min(FIRST, len(self)))]
@@ -438,7 +438,7 @@ class CaptionSet(Memo):
         about = f"{len(self.candidates.values):,} candidates, {len(self.references.values):,} references{columns}"
         first = f"the first {FIRST}" if len(self) > FIRST else ""
         title = f"{PurePath(self.name).name}: {len(self):,} items"
-        return notebook(Document(title, about, [Gallery(first, entries, replaces="items")]))
+        return render_notebook(Document(title, about, [Gallery(first, entries, replaces="items")]))
 
     def __len__(self) -> int:
         return len(self.ids)

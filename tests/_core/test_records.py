@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from captious._core.records import from_json, parse_toml, rule
+from captious._core.records import from_json, parse_record, parse_toml, rule
 from captious.errors import InputError
 
 
@@ -37,7 +37,7 @@ class Survey:
 
 
 def survey(text, **given):
-    return record(Survey, parse_toml(text, "s.toml", "survey"), "s.toml", **given)
+    return parse_record(Survey, parse_toml(text, "s.toml", "survey"), "s.toml", **given)
 
 
 def test_tables_become_dataclasses_and_lists_become_tuples():

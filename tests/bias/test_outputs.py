@@ -14,7 +14,7 @@ from captious.bias.classifiers.linear import Linear
 from captious.bias.masking import Mask
 from captious.bias.protocol import Protocol, get_published_seeds
 from captious.render import html
-from captious.render.terminal import plain_text
+from captious.render.terminal import format_text
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_the_folder_is_whole(result, tmp_path):
 
 
 def test_the_page_escapes_names_and_draws_both_charts(result):
-    text = html.page(renamed(result, "<script>alert(1)</script>").document())
+    text = html.render_page(renamed(result, "<script>alert(1)</script>").document())
     assert "<script>alert" not in text and "&lt;script&gt;" in text
     assert text.count("<figure") == 2 and "chance" in text
 
@@ -89,13 +89,13 @@ def test_json_states_what_matters(result):
 
 
 def test_the_terminal_explains_the_chance_level_and_small_p(result):
-    text = plain_text(result.document(), 80)
+    text = format_text(result.document(), 80)
     assert "chance level 25.0" in text and "100/2²" in text and "right once in 2" in " ".join(text.split())
     assert "LIC_M: how much a classifier learns about the label from the model's captions" in " ".join(text.split())
     assert max(map(len, text.splitlines()[:12])) <= 80
     row = replace(result.rows[0], runs=result.rows[0].runs)
     object.__setattr__(row, "lic", replace(row.lic, model=row.lic.human.mean(axis=1) + 30))
-    assert "< 0.001" in plain_text(replace(result, rows=[row]).document(), 120)
+    assert "< 0.001" in format_text(replace(result, rows=[row]).document(), 120)
 
 
 def test_what_holds_for_several_captioners_is_warned_of_once(result):
@@ -137,7 +137,7 @@ def test_leaking_words_of_people_are_printed_once_for_all_captioners(result):
     corpora = [
         replace(result.corpora[0], subject=replace(result.corpora[0].subject, name=name)) for name in ("sat", "oscar")
     ]
-    lines = plain_text(replace(result, corpora=corpora).document(), 200).splitlines()
+    lines = format_text(replace(result, corpora=corpora).document(), 200).splitlines()
     assert sum(line.startswith("• human captions, for every captioner: ") for line in lines) == 1
     assert not any("human captions: " in line for line in lines) and any(line.startswith("• oscar: ") for line in lines)
 
@@ -147,7 +147,7 @@ def test_runs_from_the_store_are_said_to_be(planted, tmp_path):
     texts = []
     for seeds in (1, 2):  # a seed has 6 runs: the model's captions, and those of five people
         protocol = Protocol(Mask.named("gender"), seeds=get_published_seeds(seeds))
-        texts.append(plain_text(audit([subject], protocol, [Linear()], work=tmp_path).document(), 200))
+        texts.append(format_text(audit([subject], protocol, [Linear()], work=tmp_path).document(), 200))
     assert "come from the store" not in texts[0]
     assert "linear: 6 of 12 training runs were finished before and come from the store" in texts[1]
 

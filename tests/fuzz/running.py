@@ -123,7 +123,7 @@ def _run(arguments, folder, logged):
         _descriptors(out, error),
         _no_network(),
         _limited(),
-        mock.patch.object(progress, "words", _recording(logged)),
+        mock.patch.object(progress, "make_rich_text", _recording(logged)),
         mock.patch.object(sys, "argv", ["captious", *arguments]),
         contextlib.chdir(folder),
     ):
@@ -143,7 +143,7 @@ def _recording(logged):
 
     def words(line, *arguments):
         logged.append(str(line))
-        return terminal.words(line, *arguments)
+        return terminal.make_rich_text(line, *arguments)
 
     return words
 

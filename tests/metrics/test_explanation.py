@@ -15,7 +15,7 @@ from captious.metrics import Explanations, parse
 from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
 from captious.render import html
-from captious.render.terminal import plain_text
+from captious.render.terminal import format_text
 
 HARD = {
     "repeated": (["a a a dog dog"], ["a dog a dog", "the dog"]),
@@ -158,7 +158,7 @@ def test_meteor_by_hand(meteor):
     # Both words match exactly, F = 1, in two chunks of two words: the penalty is 0.6 · (2/2)^0.2.
     explanation = metric.explain(captions, "2")
     assert amounts(explanation) == {"dog": 0.75, "the": 0.25, "penalty for 2 chunks": -0.6}
-    lines = plain_text(explanation.document(), 80)
+    lines = format_text(explanation.document(), 80)
     assert "candidate: [dog]₂ [the]₁" in lines and "reference 1: [the]₁ [dog]₂" in lines
     assert "sum: 0.7500 + 0.2500 − 0.6000 (penalty for 2 chunks) = 0.4000" in lines
 
@@ -287,7 +287,7 @@ def test_a_page_and_a_notebook_show_it_whatever_captions_hold(meteor):
     report = captious.evaluate(captions, f"bleu(n=4),rouge,cider,meteor(resources={meteor})", Resampling(0))
     explanations = report.explain(nasty)
     assert isinstance(explanations, Explanations)
-    for markup in (html.page(explanations.document()), explanations._repr_html_()):
+    for markup in (html.render_page(explanations.document()), explanations._repr_html_()):
         assert "<script" not in markup and "</td><!--" not in markup and "&lt;script" in markup
     data = json.loads(explanations.to_json())
     assert [one["metric"].partition("(")[0] for one in data["metrics"]] == ["bleu", "rouge", "cider", "meteor"]

@@ -239,12 +239,12 @@ def test_a_subset_explains_its_own_tuples(wordnet):
 
 
 def test_the_page_holds_the_graphs(wordnet):
-    from captious.render.items import explorer
+    from captious.render.items import build_explorer_data
 
     captions = captious.CaptionSet.of({"1": ["A dog ."], "2": ["A cat ."]}, {"1": ["A hound ."], "2": ["A bird ."]})
     report = captious.evaluate(captions, f"rouge,spice(resources={wordnet})", captious.Resampling(0))
     (items,) = [one for one in report.document().sections if hasattr(one, "explain")]
-    (graphs,) = explorer(items)[0]["explanations"]
+    (graphs,) = build_explorer_data(items)[0]["explanations"]
     assert graphs["metric"] == 1
     own = [graphs["systems"][0][item] for item in "01"]
     assert [one["summary"] for one in own] == ["1 of 1 tuple matched, 0 missed", "0 of 1 tuple matched, 1 missed"]

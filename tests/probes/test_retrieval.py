@@ -12,7 +12,7 @@ from captious.probes import vectors
 from captious.probes.hubness import EDGES, Hubness, count_occurrences, estimate_skewness, measure_hubs
 from captious.probes.retrieval import Ranks, Retrieval, measure_recalls
 from captious.probes.vectors import Embedded, Vectors, encode_captions, iterate_cosines
-from captious.render.html import page
+from captious.render.html import render_page
 
 ONCE = Resampling(samples=0)
 
@@ -137,5 +137,5 @@ def test_from_files(tmp_path, photos, colors):
 def test_captions_reach_the_page_as_text():
     three = space(unit(np.eye(3)), unit(np.eye(3)), [0, 1, 2])
     three = dataclasses.replace(three, captions=("<script>alert(1)</script>", "b", "c"))
-    text = page(Hubness("a/<b>.json", ONCE, measure_hubs(three, 1, ONCE), ["<i>note</i>"]).document())
+    text = render_page(Hubness("a/<b>.json", ONCE, measure_hubs(three, 1, ONCE), ["<i>note</i>"]).document())
     assert "<script>alert" not in text and "&lt;script&gt;" in text and "<i>" not in text and "&lt;b&gt;.json" in text

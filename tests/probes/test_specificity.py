@@ -195,7 +195,7 @@ def test_the_demo_set_works_as_it_is_with_any_metric(tmp_path):
     assert [one.steps for one in rates] == [sum(len(chain.captions) - 1 for chain in details.chains)] * 2
     summary = json.loads(result.to_json())
     assert summary["images"] == 6 and summary["metrics"][1]["metric"] == "rouge"
-    text = html.page(result.document())
+    text = html.render_page(result.document())
     assert text.count('<svg class="chart"') == 2 and "ROUGE-L SR_neg" in text and "Content-Security-Policy" in text
 
 
@@ -224,7 +224,7 @@ def test_two_metrics_with_one_label_are_told_apart(two):
 
     result = probe_specificity(two, [Fixed(VALUES), Other(VALUES[::-1])], resampling=ONCE)
     assert [one.label for one in result.rows] == ["fixed", "fixed(other)"]
-    picture = charts.svg(result.document().sections[2])
+    picture = charts.draw_chart(result.document().sections[2])
     assert picture.count("<polyline") == 4
 
 

@@ -13,9 +13,9 @@ import pytest
 from captious._core.files import OUTPUT
 from captious.errors import InputError
 from captious.render import Cell, Column, Document, Group, ItemMetric, Items, Table
-from captious.render._cells import layout
-from captious.render._latex import escape, table
-from captious.render.tables import columns, csv_text, dumps, to_json, write_csv, write_jsonl, write_parquet
+from captious.render._cells import format_columns
+from captious.render._latex import escape, format_table
+from captious.render.tables import dumps, format_csv, get_columns, to_json, write_csv, write_jsonl, write_parquet
 
 NAN = float("nan")
 SPECIAL = "\\~^_%&#{}$<>|*[]\x1b\n†τ±"
@@ -94,7 +94,7 @@ def test_csv_holds_every_digit_and_an_empty_field_where_nothing_is(samples, tmp_
 
 
 def test_columns_of_one_name_stay_apart_and_scales_stay_out():
-    content = columns(
+    content = get_columns(
         Table("t", "t", [Column("τ-b"), Column("τ b", scale=100), Column("x", key="tau")], [(0.1, 0.2, 3)])
     )
     assert content == {"τ_b": [0.1], "τ_b_2": [0.2], "tau": [3]}
@@ -131,13 +131,13 @@ def assert_compiles(text):
 
 
 def test_latex_of_awkward_names_compiles(samples):
-    text = table(samples.systems())
+    text = format_table(samples.systems())
     assert r"a\textasciicircum{}b\textbackslash{}\textasciitilde{} & " in text
     assert_compiles(text)
     heads = [SPECIAL, Column("50% & more", level=0.95)]
     awkward = Table("t", SPECIAL, heads, [(character, Cell(-1, -2, 0)) for character in SPECIAL])
-    assert_compiles(table(awkward))
-    assert "[$-$2.0000, 0.0000]" in table(awkward)
+    assert_compiles(format_table(awkward))
+    assert "[$-$2.0000, 0.0000]" in format_table(awkward)
 
 
 def test_every_latex_table_has_a_caption_that_says_what_it_shows(samples):
@@ -164,7 +164,7 @@ def test_latex_marks_the_best_and_what_differs(samples):
 
 def test_latex_has_its_own_headings_and_leaves_out_what_it_should():
     columns = ["metric", Column("τ", latex=r"$\tau_b$", level=0.99), Column("unscored", latex=None)]
-    text = table(Table("t", "", columns, [("BLEU", Cell(0.5, 0.4, 0.6), 3)]))
+    text = format_table(Table("t", "", columns, [("BLEU", Cell(0.5, 0.4, 0.6), 3)]))
     assert r"metric & $\tau_b$ & 99\% interval \\" in text and r"BLEU & 0.5000 & [0.4000, 0.6000] \\" in text
 
 
@@ -196,13 +196,13 @@ def scored():
 
 def test_in_percent_scores_alone_are_scaled_and_data_are_not():
     shown = scored().in_percent()
-    drawn = layout(shown.table("t"))
+    drawn = format_columns(shown.table("t"))
     assert [one.cells for one in drawn] == [
         ["BLEU-4", "words"], ["39.2", "812"], ["38.1 – 40.0", "—"], ["7", "7"],
     ]  # fmt: skip
     assert "Scores are shown × 100." in shown.notes and not scored().notes
     assert strict(to_json(shown)) == {**strict(to_json(scored())), "notes": list(shown.notes)}
-    assert csv_text(shown.table("t")) == csv_text(scored().table("t"))
+    assert format_csv(shown.table("t")) == format_csv(scored().table("t"))
     items = shown.sections[1]
     assert [column.tolist() for column in items.values[0]] == [[25.0], [9.0]]
     assert items.metrics[0].range == (0, 100) and items.metrics[1].range == (0, math.inf)

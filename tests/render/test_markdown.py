@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captious.render import Cell, Column, Document, Group, Phrase, Span, Table, Text
-from captious.render._markdown import MOST, cell, markdown
+from captious.render._markdown import MOST, format_cell, format_markdown
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -36,7 +36,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_cell_is_code_of_entities(text):
-    shown = cell(text)
+    shown = format_cell(text)
     inside = re.fullmatch(r"<code>(.*)</code>", shown)
     assert inside, shown
     assert re.fullmatch(r"(?:&#\d+;|[^\W_]| |[^\x00-\x7f])*", inside[1])
@@ -50,12 +50,12 @@ def test_a_hostile_cell_is_code_of_entities(text):
     "text", ["a dog, running.", "it's a cat", "un café", "犬が走る", "0.8498", "−0.02", "CIDEr-D", "1036"]
 )
 def test_a_harmless_cell_stays_as_it_is(text):
-    assert cell(text) == text
+    assert format_cell(text) == text
 
 
 @given(st.text())
 def test_no_text_opens_a_cell_an_element_or_a_line(text):
-    shown = cell(text)
+    shown = format_cell(text)
     for outside in ("|", "\n", "\r", "`", "@", "[", "]", "*", "\\", "$"):
         assert outside not in shown
     assert "::" not in shown and not re.search(r"#(?!\d+;)|<(?!/?code>)", shown)
@@ -73,7 +73,7 @@ def document(**parts):
 
 
 def test_tables_texts_and_signatures():
-    text = markdown(document(warnings=["few"], signatures=["cider|tok:ptb.1"]), "https://example.test/run?id=1")
+    text = format_markdown(document(warnings=["few"], signatures=["cider|tok:ptb.1"]), "https://example.test/run?id=1")
     lines = text.splitlines()
     assert lines[0] == "### Verdict: <code>&#64;all</code>"
     assert "| name | value | 90% interval |" in lines and "| --- | ---: | ---: |" in lines
@@ -86,23 +86,23 @@ def test_tables_texts_and_signatures():
 
 @pytest.mark.parametrize("link", ["javascript:alert(1)", "file:///etc/passwd", "http://", "//x", "http://[", ""])
 def test_a_link_that_is_not_of_the_web_is_left_out(link):
-    assert "More" not in markdown(document(), link)
+    assert "More" not in format_markdown(document(), link)
 
 
 def test_a_link_cannot_end_early():
-    assert "[More](https://example.test/aonclick)" in markdown(document(), "https://example.test/a) [on](click")
+    assert "[More](https://example.test/aonclick)" in format_markdown(document(), "https://example.test/a) [on](click")
 
 
 def test_long_texts_are_cut_until_a_comment_takes_them():
     rows = [["<" * 5000, "|" * 5000, "@" * 5000] for _ in range(10)]
     long = Document("t", sections=[Table("a", "A", ["x", "y", "z"], rows), Table("b", "B", ["x", "y", "z"], rows)])
-    text = markdown(long)
+    text = format_markdown(long)
     assert len(text) <= MOST and text.count("\n| ") == 2 + 2 + 20
-    short = markdown(long, most=500)
+    short = format_markdown(long, most=500)
     assert len(short) <= 500 and short.startswith("### t")
 
 
 def test_a_long_word_is_read_once():
     """An expression with a choice at every letter would try all ways to cut the word, and never end."""
-    assert cell("a" * 300 + "<") == f"<code>{'a' * 300}&#60;</code>"
-    assert cell("well-known dog's and/or 3,5 a_b") == "well-known dog's and/or 3,5 a_b"
+    assert format_cell("a" * 300 + "<") == f"<code>{'a' * 300}&#60;</code>"
+    assert format_cell("well-known dog's and/or 3,5 a_b") == "well-known dog's and/or 3,5 a_b"

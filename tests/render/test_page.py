@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from captious.render import Column, Document, Phrase, Span, Table, Text
-from captious.render.html import page
-from captious.render.items import explorer, select
+from captious.render.html import render_page
+from captious.render.items import build_explorer_data, select_items
 
 
 class Reading(HTMLParser):
@@ -48,7 +48,7 @@ def policy_of(text):
 
 def test_captions_cannot_become_markup(samples):
     sample = samples.everything()
-    text = page(sample.document())
+    text = render_page(sample.document())
     reading = Reading(text)
     assert set(reading.scripts) == {"data", "images", "code"} and text.count("</script>") == 3
     assert not any("onclick" in attributes for _, attributes in reading.tags)
@@ -59,7 +59,7 @@ def test_captions_cannot_become_markup(samples):
 
 
 def test_nothing_is_fetched_and_only_the_pages_own_script_may_run(samples):
-    text = page(samples.everything().document())
+    text = render_page(samples.everything().document())
     assert not re.search(r"(https?:)?//[a-z0-9-]+\.[a-z]", text)
     reading = Reading(text)
     for tag, attributes in reading.tags:
@@ -72,13 +72,13 @@ def test_nothing_is_fetched_and_only_the_pages_own_script_may_run(samples):
 
 
 def test_a_document_without_items_has_no_script(samples):
-    text = page(samples.Sample([samples.scores(), samples.gallery(), *samples.charts()]).document())
+    text = render_page(samples.Sample([samples.scores(), samples.gallery(), *samples.charts()]).document())
     assert "<script" not in text and "script-src" not in policy_of(text)
     assert "noscript" not in text
 
 
 def test_tables_show_rounded_numbers_dashes_and_the_best(samples):
-    text = page(samples.Sample([samples.scores(), samples.systems()]).document())
+    text = render_page(samples.Sample([samples.scores(), samples.systems()]).document())
     assert '<td class="number best" data-label="value">0.3142</td>' in text
     assert '<td class="number" data-label="value, 95% interval">0.3000 – 0.3300</td>' in text
     assert "1,234" in text and "NaN" not in text and "nan" not in Reading(text).text.lower()
@@ -89,7 +89,7 @@ def test_tables_show_rounded_numbers_dashes_and_the_best(samples):
 
 
 def test_a_turned_table_has_its_rows_as_columns(samples):
-    text = page(samples.Sample([replace(samples.systems(), turned=True)]).document())
+    text = render_page(samples.Sample([replace(samples.systems(), turned=True)]).document())
     rows = [re.sub("<[^>]+>", " ", row).split() for row in re.findall("<tr>.*?</tr>", text)]
     assert rows[0] == ["a^b\\~", "[mini]", "&amp;", "50%_#{}$", "*", "τ-b"]
     assert " ".join(rows[1]) == "CIDEr ↑ 1.0200 ± 0.0200 1.1000 ± 0.0200 † —"
@@ -98,7 +98,7 @@ def test_a_turned_table_has_its_rows_as_columns(samples):
 
 
 def test_bars_are_on_the_scale_of_their_cells(samples):
-    text = page(samples.Sample().document())
+    text = render_page(samples.Sample().document())
     bands = re.findall(r'class="band" style="left:([\d.]+)%;right:([\d.]+)%"', text)
     assert bands == [("30.0", "67.0"), ("9.8", "88.9")]  # 0.30 to 0.33 of 0 to 1; 0.98 to 1.11 of 0 to 10
     assert re.findall(r'class="dot" style="left:([\d.]+)%"', text) == ["31.42", "10.46"]
@@ -106,7 +106,7 @@ def test_bars_are_on_the_scale_of_their_cells(samples):
 
 def test_columns_that_look_alike_keep_their_own_bars():
     column = Column("adds", bar=True)
-    text = page(
+    text = render_page(
         Document("t", sections=[Table("t", "t", ["n-gram", column, column], [("a", 1.0, 4.0), ("b", 2.0, 1.0)])])
     )
     assert re.findall(r'class="plus" style="left:0.0%;right:([\d.]+)%"', text) == ["50.0", "0.0", "0.0", "75.0"]
@@ -114,18 +114,18 @@ def test_columns_that_look_alike_keep_their_own_bars():
 
 @pytest.mark.parametrize("href", ["javascript:alert(1)", "http://x.org", "//x.org", "/etc/passwd", "data:text/html,x"])
 def test_a_link_stays_on_the_page(href):
-    text = page(Document("t", sections=[Text([Phrase.of(Span("here", href=href))])]))
+    text = render_page(Document("t", sections=[Text([Phrase.of(Span("here", href=href))])]))
     assert [tag for tag, _ in Reading(text).tags].count("a") == 0 and "here" in text
 
 
 def test_warnings_notes_and_signatures_are_shown(samples):
-    text = page(samples.everything().document())
+    text = render_page(samples.everything().document())
     assert text.count('class="warning"><strong>') == 7 and "3 more warnings" in text
     assert "<li>4 items</li>" in text and "<code>cider|idf:refs|captious:1</code>" in text
 
 
 def test_every_item_and_value_reaches_the_explorer(samples):
-    data = data_of(page(samples.Sample([samples.items()]).document()))
+    data = data_of(render_page(samples.Sample([samples.items()]).document()))
     assert data["ids"] == list(samples.IDS)
     assert data["candidates"] == [[[text] for text in samples.TEXTS]] * 2
     assert data["references"] == [list(texts) for texts in samples.REFERENCES]
@@ -138,7 +138,7 @@ def test_every_item_and_value_reaches_the_explorer(samples):
 
 def test_items_without_references_reasons_images_and_fields(samples):
     bare = samples.items(references=(), reasons=(), fields={}, images=())
-    data = data_of(page(samples.Sample([bare]).document()))
+    data = data_of(render_page(samples.Sample([bare]).document()))
     assert data["references"] == [[]] * 4 and data["fields"] == [{}] * 4 and data["pictures"] == [None] * 4
 
 
@@ -147,7 +147,7 @@ def test_images_are_embedded_once_and_unreadable_ones_counted(samples, tmp_path)
     Image.new("RGBA", (10, 20), "blue").save(tmp_path / "b.png")
     (tmp_path / "c.png").write_text("not an image")
     paths = [str(tmp_path / name) for name in ("a.png", "b.png", "c.png", "a.png")]
-    text = page(samples.Sample([samples.items(images=paths)]).document())
+    text = render_page(samples.Sample([samples.items(images=paths)]).document())
     assert len(json.loads(Reading(text).scripts["images"])) == 2 and text.count("data:image/") == 2
     data = data_of(text)
     assert data["pictures"] == [0, 1, None, 0] and data["unreadable"] == 1
@@ -167,33 +167,33 @@ def test_the_limit_keeps_worst_and_best_and_every_score(samples):
         fields={},
         limit=20,
     )
-    text = page(samples.Sample([many]).document())
+    text = render_page(samples.Sample([many]).document())
     data = data_of(text)
     assert len(data["shown"]) == len(data["references"]) == 20
     assert len(data["ids"]) == len(data["values"][0][0]) == 100
     assert [index for index in data["shown"] if index % 10 == 0] == list(range(0, 100, 10))
     assert sum(index % 10 == 9 for index in data["shown"]) >= 5
-    assert text == page(samples.Sample([many]).document())
+    assert text == render_page(samples.Sample([many]).document())
 
 
 def test_selection_takes_turns_between_metrics_and_ignores_unscored():
     first = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, np.nan])
     second = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.0, 0.1, 0.2])
-    chosen = select([first, second], 8, 4)
+    chosen = select_items([first, second], 8, 4)
     assert len(chosen) == 4
     assert {0, 5} <= set(chosen)  # the worst of each
     assert 6 in chosen  # then the best of the first
 
 
 def test_a_lone_surrogate_does_not_stop_the_page(samples):
-    assert "a ? b" in page(samples.Sample([Text(["a \ud800 b"])]).document())
+    assert "a ? b" in render_page(samples.Sample([Text(["a \ud800 b"])]).document())
 
 
 @pytest.mark.parametrize(
     ("address", "first"), [("", "bad"), ("#sort=rouge&order=best", "good"), ("#q=red+chair", "fair")]
 )
 def test_the_browser_lists_items_as_the_address_says(samples, drawn, address, first):
-    text = drawn(page(samples.everything().document()), address)
+    text = drawn(render_page(samples.everything().document()), address)
     assert re.findall(r'<article [^>]*data-id="(\w+)"', text)[0] == first
     assert "<script>alert" not in text.partition('<script type="application/json"')[0]
 
@@ -201,10 +201,10 @@ def test_the_browser_lists_items_as_the_address_says(samples, drawn, address, fi
 def test_a_page_of_very_many_items_holds_the_selected_and_a_random_remainder(samples, monkeypatch):
     monkeypatch.setattr("captious.render.items.ITEMS", 3)
     items = samples.items(limit=2)
-    data, _ = explorer(items)
+    data, _ = build_explorer_data(items)
     assert data["whole"] == len(items.ids) == 4 and len(data["ids"]) == 3
     shown = [data["ids"][number] for number in data["shown"]]
-    assert shown == [items.ids[index] for index in select([items.values[0][0]], 4, 2)]
+    assert shown == [items.ids[index] for index in select_items([items.values[0][0]], 4, 2)]
     for number, key in enumerate(data["ids"]):
         value = items.values[0][0][items.ids.index(key)]
         assert data["values"][0][0][number] == pytest.approx(value, abs=1e-6, nan_ok=True)
@@ -214,24 +214,24 @@ def test_a_page_of_very_many_items_holds_the_selected_and_a_random_remainder(sam
 
 def test_the_browser_says_that_it_holds_a_part_of_very_many_items(samples, drawn, monkeypatch):
     monkeypatch.setattr("captious.render.items.ITEMS", 3)
-    text = drawn(page(samples.Sample([samples.items(limit=2)]).document()))
+    text = drawn(render_page(samples.Sample([samples.items(limit=2)]).document()))
     assert "This page contains 3 of 4 items, and captions of 2" in text
 
 
 def test_the_browser_states_the_limit_and_marks_the_unscored(samples, drawn):
-    part = drawn(page(samples.Sample([samples.items(limit=3)]).document()))
+    part = drawn(render_page(samples.Sample([samples.items(limit=3)]).document()))
     assert "Captions of 3 of 4 items are on this page" in part
-    whole = drawn(page(samples.Sample([samples.items()]).document()), "#unscored=1")
+    whole = drawn(render_page(samples.Sample([samples.items()]).document()), "#unscored=1")
     assert re.findall(r'data-id="(\w+)"', whole) == ["nasty"]
     assert "not scored, no references" in whole and "—" in whole
 
 
 def test_scripts_lose_comments_and_indentation_alone():
-    from captious.render.html import SCRIPTS, asset, bundle
+    from captious.render.html import SCRIPTS, join_scripts, read_asset
 
-    code = bundle(SCRIPTS)
+    code = join_scripts(SCRIPTS)
     assert not re.search(r"^[ \t]|^//", code, re.MULTILINE)
     for name in SCRIPTS:
-        for line in map(str.strip, asset(name).splitlines()):
+        for line in map(str.strip, read_asset(name).splitlines()):
             assert line.count("`") % 2 == 0, "a text over several lines would lose its indentation"
             assert line.startswith("//") or line in code

@@ -96,7 +96,7 @@ def test_the_forest_has_the_order_colors_rings_and_numbers_of_the_page():
     fills = [to_hex(line.get_markerfacecolor()) for line in axes.lines if line.get_marker() == "o"]
     assert fills == [COLORS[0], "#ffffff", COLORS[1]]
     assert texts(axes) == ["1.0  [0.5, 1.5]", "2.0  [1.5, 2.5]", "3.0", "chance"]
-    page = svg_writer.svg(chart)
+    page = svg_writer.draw_chart(chart)
     assert all(text in page for text in texts(axes))
     # The page names its colors by number; a notebook replaces them by the same list that a plot uses.
     assert [page.count(f'fill="var(--s{index})"') for index in (0, 1, 2)] == [1, 1, 0] and 'class="hollow"' in page
@@ -167,7 +167,7 @@ def test_bounds_are_dashed_lines_on_the_page_and_in_the_plot():
     chart = Chart("dots", [series], "h", reference=0.0, bounds=(-0.1, 0.1))
     (axes,) = Document("d", sections=[chart]).plot("dots").axes
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [-0.1, 0.1, 0.0]
-    assert svg_writer.svg(chart).count('class="reference"') == 3
+    assert svg_writer.draw_chart(chart).count('class="reference"') == 3
 
 
 def test_a_plot_is_drawn_into_axes_of_the_user(samples):

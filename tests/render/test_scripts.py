@@ -9,8 +9,8 @@ import pytest
 import captious
 from captious import Resampling
 from captious.render import Column, Document, Entry, Gallery, Line, Phrase, Span, Table
-from captious.render.html import page
-from captious.render.terminal import _wrapped, plain_text, print_document
+from captious.render.html import render_page
+from captious.render.terminal import _wrap_text, format_text, print_document
 
 TEXTS = {
     "ja": "草原を走る茶色い犬が二匹いて、隣に赤い自転車がある。雨が降りそうだ。",
@@ -60,32 +60,32 @@ def test_right_to_left_text_cannot_move_the_next_column(code, capsys, monkeypatc
         for cell in cells:
             strong = [one for one in cell if unicodedata.bidirectional(one) in ("L", "R", "AL")]
             assert not strong or strong[-1] == "\u200e"
-    assert "\u200e" not in plain_text(document(TEXTS["en"]), 80)
+    assert "\u200e" not in format_text(document(TEXTS["en"]), 80)
 
 
 @pytest.mark.parametrize("code", ["ja", "zh", "ko", "th", "ar"])
 def test_lines_are_wrapped_by_their_width(code):
     text = f"warning: id 7: {TEXTS[code]}"
-    lines = _wrapped(text, 30).split("\n")
+    lines = _wrap_text(text, 30).split("\n")
     assert all(width(line) <= 30 or " " not in line.strip() for line in lines)
     assert re.sub(r"\s", "", "".join(lines)) == re.sub(r"\s", "", text)
     assert not any(line[0] in "、。，" for line in lines), "a line does not begin with a mark"
 
 
 def test_pages_give_texts_their_own_direction():
-    drawn = page(document(TEXTS["ar"]))
+    drawn = render_page(document(TEXTS["ar"]))
     cells = re.findall(r'<td class="([^"]*)"([^>]*)>([^<]*)', drawn)
     assert [text for _, other, text in cells if 'dir="auto"' in other] == [TEXTS["ar"], TEXTS["ar"], "dog", TEXTS["ar"]]
     assert [text for names, _, text in cells if "number" in names] == ["0.2500", "0.5000"]
     entry = Entry("7", [Line(TEXTS["ar"])], references=[TEXTS["he"]])
-    drawn = page(Document("g", sections=[Gallery("", [entry])]))
+    drawn = render_page(Document("g", sections=[Gallery("", [entry])]))
     assert f'<p class="candidate" dir="auto">{TEXTS["ar"]}</p>' in drawn
     assert f'<li dir="auto">{TEXTS["he"]}</li>' in drawn
 
 
 def test_the_page_of_a_report_knows_the_language_and_counts_its_words():
     report = captious.evaluate(["一只狗。"], "rouge", Resampling(0), references=[["两只狗。"]], language="zh")
-    drawn = page(report.document())
+    drawn = render_page(report.document())
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*)</script>', drawn)[1])
     assert data["language"] == "zh" and data["lengths"] == [[3.0]]
     assert 'class: "candidate", dir: "auto", lang: language' in drawn
@@ -94,7 +94,7 @@ def test_the_page_of_a_report_knows_the_language_and_counts_its_words():
 def test_a_browser_marks_letters_of_scripts_without_spaces_and_whole_words_of_others(drawn):
     candidates, references = ["小さな犬が走る", "भूरा कुत्ता"], [["小さな猫が走る"], ["काला कुत्ता"]]
     report = captious.evaluate(candidates, "rouge", Resampling(0), references=references, language="hi")
-    text = drawn(page(report.document()))
+    text = drawn(render_page(report.document()))
     text = text.partition('id="item-list"')[2]  # behind the line that explains the marks
     assert re.findall('class="hit">([^<]*)<', text) == [*"小さなが走る", "कुत्ता"], "vowel signs belong to the word"
     assert re.findall('class="miss">([^<]*)<', text) == ["犬", "भूरा"]

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from captious.render import Cell, Column, Document, Phrase, Span, Table, Text, progress
-from captious.render.terminal import compact, output, plain_text, print_document, warn
+from captious.render.terminal import format_signatures, format_text, make_stdout_console, print_document, warn
 
 NUMBER = re.compile(r"\d+\.\d+")
 
@@ -20,7 +20,7 @@ def printed(document, width=80):
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
-@pytest.mark.parametrize("draw", [printed, plain_text])
+@pytest.mark.parametrize("draw", [printed, format_text])
 def test_wide_tables_are_printed_in_parts_that_fit(samples, width, draw):
     text = draw(Document("Wide", sections=[samples.wide()]), width)
     assert max(map(len, text.splitlines())) <= width
@@ -51,7 +51,7 @@ def test_a_table_loses_its_frame_before_its_columns_are_parted():
 
 
 def test_warnings_in_plain_text_are_wrapped():
-    text = plain_text(Document("d", warnings=["fewer items give higher values"]), 30)
+    text = format_text(Document("d", warnings=["fewer items give higher values"]), 30)
     assert text.splitlines()[1:] == ["warning: fewer items give", "higher values"]
 
 
@@ -76,10 +76,10 @@ def test_plain_text_has_no_color_and_says_everything(samples):
 
 def test_the_width_follows_the_variable(samples, monkeypatch):
     monkeypatch.setenv("COLUMNS", "64")
-    assert output().width == 64
+    assert make_stdout_console().width == 64
     assert max(map(len, str(samples.Sample([samples.wide()])).splitlines())) <= 64
     monkeypatch.delenv("COLUMNS")
-    assert output().width == 120
+    assert make_stdout_console().width == 120
 
 
 def test_escape_sequences_in_captions_are_shown_not_obeyed(capsys):
@@ -125,7 +125,7 @@ def test_only_log_lines_reach_a_file(capsys):
 
 def test_a_terminal_sees_the_step_and_a_bar(monkeypatch):
     screen = io.StringIO()
-    monkeypatch.setattr(progress, "messages", lambda: Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr(progress, "make_stderr_console", lambda: Console(file=screen, force_terminal=True, width=100))
     with progress.display() as shown:
         shown.step("CLIPScore")
         shown.advance("images", 0, 8)
@@ -153,7 +153,7 @@ def test_without_a_terminal_lines_come_by_themselves(monkeypatch):
     console = Console(file=screen, width=100)
     printing = console.print
     monkeypatch.setattr(console, "print", lambda *lines, **options: (printing(*lines, **options), seen.set()))
-    monkeypatch.setattr(progress, "messages", lambda: console)
+    monkeypatch.setattr(progress, "make_stderr_console", lambda: console)
     with progress.display(every=0.01) as shown:
         shown.step("CLAIR")
         assert seen.wait(60)
@@ -162,7 +162,7 @@ def test_without_a_terminal_lines_come_by_themselves(monkeypatch):
 
 def test_the_spinner_says_what_is_counted_where_no_step_was_named(monkeypatch):
     screen = io.StringIO()
-    monkeypatch.setattr(progress, "messages", lambda: Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr(progress, "make_stderr_console", lambda: Console(file=screen, force_terminal=True, width=100))
     with progress.display() as shown:
         shown.advance("lstm: runs", 1, 8)
     assert screen.getvalue().count("lstm: runs") >= 2  # the spinner and the bar
@@ -170,7 +170,7 @@ def test_the_spinner_says_what_is_counted_where_no_step_was_named(monkeypatch):
 
 def test_a_long_path_stays_on_one_line():
     path = "/data/" + "very-long-name/" * 10 + "best"
-    drawn = plain_text(Document("t", sections=[Text([f"the model is in {path} and its log beside it"])]), width=40)
+    drawn = format_text(Document("t", sections=[Text([f"the model is in {path} and its log beside it"])]), width=40)
     lines = drawn.split("\n")
     assert path in lines and all(len(line) <= 40 for line in lines if line != path)
 
@@ -184,23 +184,23 @@ SIGNATURES = [
 
 
 def test_what_signatures_share_is_printed_once_then_what_differs():
-    assert compact(SIGNATURES, 100) == [
+    assert format_signatures(SIGNATURES, 100) == [
         "shared: items:5000|refs:5|data:0123abcd|captious:1|ci:bootstrap(1000,seed=1,95%)",
         "bleu(n=1),bleu(n=2)|tok:ptb.1|smooth:1e-9",
         "rouge|tok:ptb.1",
         "vocab_size|tok:13a|no ci",
         "clipscore",
     ]
-    assert all(len(line) <= 40 for line in compact(SIGNATURES, 40))
-    assert compact(SIGNATURES[2:3], 80) == SIGNATURES[2:3] and compact([], 80) == []
+    assert all(len(line) <= 40 for line in format_signatures(SIGNATURES, 40))
+    assert format_signatures(SIGNATURES[2:3], 80) == SIGNATURES[2:3] and format_signatures([], 80) == []
 
 
 def test_signatures_in_full_where_asked(capsys):
     document = Document("d", signatures=SIGNATURES)
     document.print(signatures=True)
     assert capsys.readouterr().out.splitlines()[1:] == SIGNATURES
-    assert plain_text(document, 80, signatures=True).splitlines()[1:] == SIGNATURES
-    assert len(str(document)) < 0.7 * len(plain_text(document, signatures=True))
+    assert format_text(document, 80, signatures=True).splitlines()[1:] == SIGNATURES
+    assert len(str(document)) < 0.7 * len(format_text(document, signatures=True))
 
 
 def test_a_label_that_every_row_repeats_is_said_once_where_the_table_is_too_wide():
@@ -233,6 +233,6 @@ def test_plain_text_splits_no_number_at_any_width(width):
         Column("ties", unit="%", decimals=1),
     ]
     table = Table("t", "t", columns, [("different words", *[12.34] * 9, 12.3)])
-    text = plain_text(Document("d", sections=[table]), width)
+    text = format_text(Document("d", sections=[table]), width)
     assert text.count("12.34") == 9 and text.count("12.3%") == 1
     assert max(map(len, text.splitlines())) <= width

@@ -11,7 +11,7 @@ from captious._compare import compare
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.options import Resampling
-from captious.render.html import page
+from captious.render.html import render_page
 
 NASTY = "<script>alert(1)</script></script><!-- data -->"
 NO_INTERVALS = Resampling(samples=0)
@@ -52,7 +52,7 @@ class Reading(HTMLParser):
 
 
 def data_of(result):
-    return json.loads(Reading(page(result.document())).scripts["data"], parse_constant=pytest.fail)
+    return json.loads(Reading(render_page(result.document())).scripts["data"], parse_constant=pytest.fail)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_every_item_and_value_is_on_the_page(report):
     for column, measurement in zip(data["values"][0], report, strict=True):
         assert column == pytest.approx(measurement.values.tolist(), abs=5e-7)
     assert data["lengths"][0][:3] == [7, 7, 3]
-    text = Reading(page(report.document())).text
+    text = Reading(render_page(report.document())).text
     for key, measurement in report.measurements.items():
         interval = report.intervals[key]
         shown = f"{measurement.corpus:.4f} {interval.low:.4f} – {interval.high:.4f}"
@@ -90,17 +90,17 @@ def test_every_item_and_value_is_on_the_page(report):
 def test_warnings_of_the_run_are_on_the_page(report):
     from dataclasses import replace
 
-    assert "ids smell swapped" in Reading(page(replace(report, warnings=["ids smell swapped"]).document())).text
+    assert "ids smell swapped" in Reading(render_page(replace(report, warnings=["ids smell swapped"]).document())).text
 
 
 def test_folders_of_the_machine_stay_off_the_page(report):
-    text = page(report.document())
+    text = render_page(report.document())
     assert "preds.json: 4 items" in text and "folder/" not in text
 
 
 def test_captions_cannot_become_markup(report, comparison):
     for result in (report, comparison):
-        text = page(result.document())
+        text = render_page(result.document())
         reading = Reading(text)
         assert set(reading.scripts) == {"data", "images", "code"}
         assert text.count("</script>") == 3 and "alert(1)</" not in text
@@ -109,13 +109,13 @@ def test_captions_cannot_become_markup(report, comparison):
 
 def test_names_cannot_become_markup():
     captions = CaptionSet.of(CANDIDATES, REFERENCES, name=NASTY)
-    text = page(compare({NASTY: captions, "b": captions}, "rouge", permutations=10).document())
+    text = render_page(compare({NASTY: captions, "b": captions}, "rouge", permutations=10).document())
     assert text.count("</script>") == 3 and "alert(1)</" not in text and NASTY in Reading(text).text
-    assert "alert(1)</" not in page(evaluate(captions, "rouge", NO_INTERVALS).document())
+    assert "alert(1)</" not in render_page(evaluate(captions, "rouge", NO_INTERVALS).document())
 
 
 def test_nothing_is_fetched(comparison):
-    text = page(comparison.document())
+    text = render_page(comparison.document())
     assert not re.search(r"(https?:)?//[a-z0-9-]+\.[a-z]", text)
     for tag, attributes in Reading(text).tags:
         assert tag not in {"link", "iframe", "object", "base"}
@@ -125,7 +125,7 @@ def test_nothing_is_fetched(comparison):
 
 
 def test_a_comparison_holds_systems_and_their_differences(comparison):
-    data, text = data_of(comparison), Reading(page(comparison.document())).text
+    data, text = data_of(comparison), Reading(render_page(comparison.document())).text
     assert [system["name"] for system in data["systems"]] == ["one", "two"]
     assert comparison.test in text
     for row in comparison.differences:
@@ -148,8 +148,8 @@ def test_unscored_items_are_null_with_their_reason():
     data = data_of(result)
     assert data["values"] == [[[1.0, None]]]
     assert data["reasons"] == [[{"2": "no references"}]]
-    assert '<a href="#sort=rouge&amp;unscored=1">1</a>' in page(result.document())
-    assert 'title="1 × no references (id 2)"' in page(result.document())
+    assert '<a href="#sort=rouge&amp;unscored=1">1</a>' in render_page(result.document())
+    assert 'title="1 × no references (id 2)"' in render_page(result.document())
 
 
 def test_images_are_embedded_once_and_unreadable_ones_counted(tmp_path):
@@ -159,7 +159,7 @@ def test_images_are_embedded_once_and_unreadable_ones_counted(tmp_path):
     paths = [str(tmp_path / name) for name in ("a.png", "b.png", "c.png", "a.png")]
     captions = CaptionSet.of(CANDIDATES, REFERENCES, columns={"image": paths, "style": ["plain"] * 4})
     result = compare({"x": captions, "y": captions}, "rouge", permutations=10)
-    text = page(result.document())
+    text = render_page(result.document())
     assert text.count("data:image/") == 2 and str(tmp_path) not in text
     data = data_of(result)
     assert data["pictures"] == [0, 1, None, 0] and data["unreadable"] == 1
@@ -175,6 +175,6 @@ def test_a_notebook_shows_the_table(report):
     ("address", "first"), [("", "bad"), ("#sort=rouge&order=best", "good"), ("#q=red+chair", "fair")]
 )
 def test_the_browser_lists_the_worst_first(report, drawn, address, first):
-    text = drawn(page(report.document()), address)
+    text = drawn(render_page(report.document()), address)
     assert re.findall(r'<article [^>]*data-id="(\w+)"', text)[0] == first
     assert "<script>alert" not in text.partition('<script type="application/json"')[0]

@@ -19,8 +19,8 @@ from captious.errors import InputError
 from captious.metrics.meteor import resources
 from captious.options import Resampling
 from captious.render import Gallery
-from captious.render.html import page
-from captious.render.terminal import plain_text
+from captious.render.html import render_page
+from captious.render.terminal import format_text
 from captious.study.ratings import Preferences, Ratings, open_ratings
 from captious.study.recipes import Recipe
 
@@ -62,7 +62,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_the_table_has_both_taus_ties_and_counts(study):
-    text = plain_text(study.document(), width=160)
+    text = format_text(study.document(), width=160)
     for part in ("τ-b", "τ-c", "95% interval", "ties", "500 rows of 100 captions of 25 images", "tied in the ratings"):
         assert part in text
     rows = [line.split() for line in text.splitlines()]
@@ -72,7 +72,7 @@ def test_the_table_has_both_taus_ties_and_counts(study):
 
 
 def test_no_number_is_cut_on_a_narrow_terminal(study):
-    text = plain_text(study.document(), width=80)
+    text = format_text(study.document(), width=80)
     assert "…" not in text.split("study:")[0]
     for key, estimates in study.estimates.items():
         for name in ("tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "system_tau"):
@@ -265,7 +265,7 @@ def test_the_page_holds_captions_as_data_only(ratings):
     result = captious.correlate(
         replace(ratings, captions=evil), "bleu(n=1),rouge", resampling=Resampling(20), permutations=20
     )
-    text = page(result.document())
+    text = render_page(result.document())
     assert "</script><b>a dog" not in text and "<b>a dog" not in text
     assert "data:image/" in text and "Where ROUGE-L and people disagree most" in text
     assert not re.search(r'(src|href)="http', text)

@@ -12,7 +12,7 @@ import captious
 from captious.errors import InputError
 from captious.options import Reading, Resampling
 from captious.render import Chart
-from captious.render._charts import svg
+from captious.render._charts import draw_chart
 from captious.study.lengths import length_regimes
 from captious.study.load import load_ratings
 from captious.study.options import StudyInput
@@ -80,6 +80,6 @@ def test_the_chart_is_svg_with_every_metric(study):
     scores = tuple(replace(score, label=f"<{score.label}>") for score in study.scores)
     document = length_regimes(replace(study, scores=scores), [6, 9]).document()
     chart = next(section for section in document.sections if isinstance(section, Chart))
-    root = ElementTree.fromstring(svg(chart))
+    root = ElementTree.fromstring(draw_chart(chart))
     texts = [element.text for element in root.iter() if element.text]
     assert "<ROUGE-L>" in texts and "<CIDEr-D>" in texts and any("τ-b × 100" in text for text in texts)

@@ -52,7 +52,7 @@ def parse_toml(text: str, where: str, what: str) -> dict[str, Any]:
     return table
 
 
-def record(kind: type[T], table: Mapping[str, Any], where: str, **given: Any) -> T:
+def parse_record(kind: type[T], table: Mapping[str, Any], where: str, **given: Any) -> T:
     """Build a dataclass from the keys of a table; ``given`` are fields that the caller sets, whatever the table says.
 
     A field that is a dataclass is read from a nested table, a tuple of dataclasses from a list of tables. A field
@@ -62,9 +62,9 @@ def record(kind: type[T], table: Mapping[str, Any], where: str, **given: Any) ->
     >>> @dataclass(frozen=True)
     ... class Scale:
     ...     points: int = field(metadata=rule(low=2, high=9))
-    >>> record(Scale, {"points": 5}, "study.toml")
+    >>> parse_record(Scale, {"points": 5}, "study.toml")
     Scale(points=5)
-    >>> record(Scale, {"points": 1}, "study.toml")
+    >>> parse_record(Scale, {"points": 1}, "study.toml")
     Traceback (most recent call last):
     captious.errors.InputError: study.toml: points = 1, expected a number from 2 to 9
     """
@@ -118,7 +118,7 @@ def _convert_value(field: Field[Any], value: Any, hint: Any, where: str) -> Any:
             raise InputError(f"{where}: {name} = {format_value(value)}, expected {_describe_form(field, hint)}")
         kind: Any = inner
         parts = [
-            record(kind, table, f"{where}: [[{name}]] {number}" if several else _format_location(where, name))
+            parse_record(kind, table, f"{where}: [[{name}]] {number}" if several else _format_location(where, name))
             for number, table in enumerate(tables, 1)
         ]
         return tuple(parts) if several else parts[0]

@@ -26,7 +26,7 @@ from captious.errors import InputError
 from captious.options import Engine, Reading, Runtime, get_runtime, using
 from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
 from captious.render.document import Value
-from captious.render.tables import records, write_jsonl
+from captious.render.tables import get_records, write_jsonl
 
 SHOWN_LEAKS = 8
 """Leaking words that the terminal names of a captioner; half as many where there are several."""
@@ -268,13 +268,13 @@ class Audit(Result):
                     }
                     for corpus in self.corpora
                 },
-                **{table.key: records(table) for table in tables},
+                **{table.key: get_records(table) for table in tables},
             },
         )
 
     def write_files(self, folder: Path) -> None:
         """Write the leaking words."""
-        write_jsonl(folder / "leaks.jsonl", records(self._build_leaks()))
+        write_jsonl(folder / "leaks.jsonl", get_records(self._build_leaks()))
 
     def _build_results(self) -> Table:
         columns: list[Column | str] = [

@@ -131,9 +131,9 @@ def _say(who: str, message: str) -> None:
     if not sys.stderr.isatty():
         sys.stderr.write(f"{who}: {message}\n")
         return
-    from captious.render.terminal import complain
+    from captious.render.terminal import print_error
 
-    complain(who, message)
+    print_error(who, message)
 
 
 def _meant(error: click.NoSuchOption) -> str:
@@ -152,6 +152,6 @@ def _neutral(text: str) -> str:
     """Text that cannot drive the terminal; ids and file names come from files that others wrote."""
     if text.isprintable():
         return text
-    from captious.render.terminal import neutral
+    from captious.render.terminal import escape_controls
 
-    return neutral(text)
+    return escape_controls(text)

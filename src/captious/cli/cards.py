@@ -34,7 +34,7 @@ def metrics(
     """
     from captious.metrics.registry import get_metric_class, names, parse
     from captious.render import Document
-    from captious.render.terminal import output
+    from captious.render.terminal import make_stdout_console
 
     if name is None:
         document = _list_metrics([get_metric_class(one) for one in names()])
@@ -60,7 +60,7 @@ def metrics(
     else:
         from rich.markdown import Markdown
 
-        output().print(Markdown(card(metric)))
+        make_stdout_console().print(Markdown(card(metric)))
 
 
 def _search(word: str) -> list[type[Metric]]:

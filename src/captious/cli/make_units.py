@@ -68,7 +68,7 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
     from rich.text import Text
 
     from captious._core.languages import refuse_other_than_english
-    from captious.render.terminal import output
+    from captious.render.terminal import make_stdout_console
     from captious.syntax.chunking import format_chunks
     from captious.syntax.tagging import tag_texts
     from captious.syntax.units import units as cut
@@ -87,7 +87,7 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
         return
     colors = ("cyan", "green", "magenta", "yellow", "blue")
     colored = [Text(part, style=colors[number % len(colors)]) for number, part in enumerate(parts)]
-    console = output()
+    console = make_stdout_console()
     for words, marks, text in tagged:
         console.print(Text(" ".join(map("/".join, zip(words, marks, strict=True))), style="dim"), soft_wrap=True)
         console.print(Text(text, style="dim"), soft_wrap=True)

@@ -173,12 +173,12 @@ class Session(Options):
 
     def deliver_short(self, document: Document, shown: int, hint: str) -> None:
         """Print the first sections of a document and how to see the others; JSON and files have all of them."""
-        from captious.render.terminal import output
+        from captious.render.terminal import make_stdout_console
 
-        self.deliver(document.abridged(shown))
+        self.deliver(document.cut_after(shown))
         if not (self.output.json or self.output.latex or self.output.csv):
             with ignore_closed_pipes():
-                output().print(hint, highlight=False, markup=False)
+                make_stdout_console().print(hint, highlight=False, markup=False)
 
 
 def open_browser(address: str) -> None:
@@ -237,8 +237,8 @@ def ignore_closed_pipes() -> Iterator[None]:
 
 def _text(result: Result, output: Output) -> str:
     """The result in the form that another program reads."""
-    from captious.render.tables import csv_text
+    from captious.render.tables import format_csv
 
     if output.json:
         return result.to_json()
-    return result.to_latex() if output.latex else csv_text(result.document().table())
+    return result.to_latex() if output.latex else format_csv(result.document().table())

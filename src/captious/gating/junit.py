@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from captious.gating.verdict import Gate, GateRow
 
 SUITE = "captious gate"
-# What XML 1.0 cannot hold, not even as an entity.
+# Characters that XML 1.0 does not allow, not even as an entity.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -37,7 +37,7 @@ from captious.stats.resampling import Statistic, sort_ids
 # The first key of a lock file; its value is the format.
 KEY = "captious_lock"
 FORMAT = 1
-# Characters of a file in which the first key is looked for.
+# The first key must be within this many bytes of a lock file.
 BEGINNING = 200
 NOT_STORED = "no value when the lock file was written"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from captious._core.numbers import parse_number
-from captious._core.records import parse_toml, read_text
+from captious._core.records import parse_record, parse_toml, read_text
 from captious._core.specs import split_specs
 from captious._evaluate import Specs, check_specs
 from captious.errors import InputError
@@ -73,7 +73,7 @@ class GateFile:
         margins = table.pop("margins", {})
         if not isinstance(margins, dict):
             raise InputError(f"{where}: margins = {margins!r}, expected a table [margins] such as cider = 0.02")
-        return record(cls, table, where, margins=margins)
+        return parse_record(cls, table, where, margins=margins)
 
     @property
     def specs(self) -> list[str]:

@@ -19,7 +19,7 @@ from captious.render import Cell, Column, Document, Result, Table
 from captious.stats.bootstrap import bootstrap
 from captious.stats.noninferiority import MOST_ITEMS, POWER, compute_chance_to_pass, compute_span
 
-# The share of captions that a new system is taken to change.
+# Default share of captions that a new system changes.
 CHANGED = 0.2
 
 

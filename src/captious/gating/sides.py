@@ -30,7 +30,7 @@ class BaseSide(NamedTuple):
     name: str
     measurements: Mapping[str, Measurement]
     report: Report | None
-    """Where the captions are; None for a lock file."""
+    """The report with the captions; None for a lock file."""
 
 
 class NewSide(NamedTuple):
@@ -86,7 +86,7 @@ def read_sides(
 ) -> PairedSides:
     """Read and score both sides; raise InputError unless their signatures agree except for the captions."""
     names = name_sides(base, new)
-    scoring = drop_intervals(scoring)  # the bounds of the difference are all that is needed
+    scoring = drop_intervals(scoring)  # only bounds of the difference are needed
     if isinstance(base, Lock) or is_lock(base):
         return _read_lock_sides(base, new, names, specs, scoring)
     paired = pair_reports(dict(zip(names, (base, new), strict=True)), specs, scoring, by_id=True)

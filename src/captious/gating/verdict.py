@@ -21,11 +21,11 @@ from captious.runs.report import join_signatures
 from captious.stats.noninferiority import POWER, Decision, GainDraws, NonInferiority, compute_span, make_decisions
 from captious.stats.resampling import Resamples, compute_influences, make_error_statistic, resample_statistics, sort_ids
 
-# The number of captions that a gate shows, those that lost most.
+# Captions with the largest losses that a gate lists.
 LOST = 10
 # Items, or changed captions, below which a loss of the margin can pass in more than 8 % (docs/results/gate.md).
 FEW: dict[Bounds, int] = {"studentized": 30, "t": 100, "percentile": 100}
-# What happens below: `lab/benchmarks/gate_shapes.py` prints the numbers.
+# Warnings below `FEW`; `lab/benchmarks/gate_shapes.py` computes the numbers.
 TOO_OFTEN: dict[Bounds, str] = {
     "studentized": "a large loss in a few captions can be missed: such a loss, as large as the margin, passes in 11% "
     "of cases with 15 changed captions and in 23% with 7, instead of 5%",
@@ -33,7 +33,7 @@ TOO_OFTEN: dict[Bounds, str] = {
     "percentile": "a loss as large as the margin passes in 4 to 29% of cases instead of 5%; interval=studentized is "
     "better",
 }
-# The first line of the Markdown, by which a comment is found again and replaced.
+# First line of the Markdown, which identifies the comment that CI replaces.
 MARK = "<!-- captious-gate -->"
 TONES: dict[Decision, Tone] = {"pass": "good", "worse": "bad", "undecided": "unsure"}
 WORDS: dict[Decision, str] = {"pass": "pass", "worse": "worse", "undecided": "cannot tell"}
@@ -74,7 +74,7 @@ class GateRow:
     items_to_decide: int | None
     """Items that would decide with power 0.8, if the difference stays as it is."""
     reason: str = ""
-    """Why it cannot pass, where that is not the test."""
+    """Why the metric cannot pass, if not because of the test."""
     decimals: int | None = None
 
 
@@ -183,7 +183,7 @@ class Gate(Result):
         rows = []
         for row in self.rows:
             own: dict[str, Any] = {} if row.decimals is None else {"decimals": row.decimals, "scale": 1.0}
-            sign = -1.0 if row.higher_is_better else 1.0  # of what may be lost; + 0.0 below makes 0 of −0
+            sign = -1.0 if row.higher_is_better else 1.0  # of the allowed loss; + 0.0 below turns −0 into 0
             relative = f" ({row.given})" if row.given.endswith("%") else ""
             rows.append(
                 (
@@ -440,7 +440,7 @@ def run_tests(
         sign = 1 if higher_is_better[key] else -1
         base, new = pair.baseline.value, pair.system.value
         gains = sign * (values[2 * index + 1] - values[2 * index])
-        defined = ~np.isnan(gains)  # a resample that contains no item with a value is left out
+        defined = ~np.isnan(gains)  # resamples without any scored item are left out
         draws = GainDraws(gains[defined], len(pair.system.rows))
         if errors:
             draws = replace(

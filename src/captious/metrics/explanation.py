@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from captious.metrics.registry import find_key
 from captious.render import Column, Document, Graph, Phrase, Result, Section, Span, Table, Text
 from captious.render.document import Tone, Value
-from captious.render.tables import columns as table_columns
+from captious.render.tables import get_columns as table_columns
 
 # Default number of parts in the table; JSON has all.
 SHOWN = 10

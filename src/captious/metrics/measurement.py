@@ -192,7 +192,7 @@ class Measurement(PlainState):
         )
 
     def _repr_html_(self) -> str:
-        from captious.render.notebook import notebook
+        from captious.render.notebook import render_notebook
 
         scored = self.values[~np.isnan(self.values)]
         spread = np.percentile(scored, [0, 25, 50, 75, 100]).tolist() if len(scored) else [float("nan")] * 5
@@ -201,7 +201,7 @@ class Measurement(PlainState):
         columns: list[Column | str] = ["metric", Column("value", bold=True), Column("items"), Column("unscored")]
         title = f"{self.metric.label} over {len(self.ids):,} items"
         table = Table("measurement", title, [*columns, *map(Column, names)], [row])
-        return notebook(Document(title, "", [table], self.warnings, signatures=[str(self.signature)]))
+        return render_notebook(Document(title, "", [table], self.warnings, signatures=[str(self.signature)]))
 
     def __repr__(self) -> str:
         return f"<Measurement {self.metric}: {self.corpus:.4f} over {len(self.ids)} items>"

@@ -47,7 +47,9 @@ def _read(path: Path) -> Any:
             raise ValueError
         if _is_script(path):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # TorchScript is deprecated, but OpenAI's files are TorchScript archives
+                warnings.simplefilter(
+                    "ignore"
+                )  # TorchScript is deprecated, but OpenAI's files are TorchScript archives
                 return torch.jit.load(str(path), map_location="cpu").state_dict()
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:

@@ -1,7 +1,7 @@
 """``captious-mini``: small CLIP models that run on NumPy only, so that a first look needs no torch.
 
-A folder contains a CLIP in ``transformers``' layout with a word-level tokenizer. Features of the NumPy forward pass agree
-with ``transformers`` to 1e-5, and token ids with the ``tokenizers`` library.
+A folder contains a CLIP in ``transformers``' layout with a word-level tokenizer. Features of the NumPy forward pass
+agree with ``transformers`` to 1e-5, and token ids with the ``tokenizers`` library.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def as_keys(keys: Iterable[bytes]) -> Keys:
 
 def find_unique_keys(keys: Keys) -> tuple[Keys, Ints, Ints]:
     """Return the sorted distinct keys, the first index of each, and the index of every key among the distinct ones."""
-    # np.unique(axis=0) would do the same, but sorts rows as structured records, which is much slower.
+    # The last key of lexsort is the primary one: sorted by the first half, then by the second.
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     new = np.ones(len(keys), bool)

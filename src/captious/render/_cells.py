@@ -15,10 +15,10 @@ DASH = "—"
 LARGE = 1e6
 
 
-def p_value(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """A p-value as people read it.
 
-    >>> p_value(0.00009), p_value(0.0312), p_value(float("nan"))
+    >>> format_p_value(0.00009), format_p_value(0.0312), format_p_value(float("nan"))
     ('< 0.001', '0.031', '—')
     """
     if p is None or math.isnan(p):
@@ -26,12 +26,12 @@ def p_value(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def number(value: float | None, column: Column) -> str:
+def format_number(value: float | None, column: Column) -> str:
     """A number as its column shows it.
 
-    >>> number(0.43891, Column("tau", decimals=2, scale=100)), number(1234, Column("rows"))
+    >>> format_number(0.43891, Column("tau", decimals=2, scale=100)), format_number(1234, Column("rows"))
     ('43.89', '1,234')
-    >>> number(-0.00001, Column("adds", signed=True)), number(0.25, Column("adds", signed=True))
+    >>> format_number(-0.00001, Column("adds", signed=True)), format_number(0.25, Column("adds", signed=True))
     ('0.0000', '+0.2500')
     """
     if isinstance(value, (bool, np.bool_)):
@@ -39,7 +39,7 @@ def number(value: float | None, column: Column) -> str:
     if value is None or math.isnan(value):
         return DASH
     if column.kind == "p":
-        return p_value(value)
+        return format_p_value(value)
     sign = "+" if column.signed else ""
     digits = column.decimals
     scaled = value if column.scale == 1 else value * column.scale
@@ -77,16 +77,16 @@ class PrintedColumn:
         return self.column.kind != "text"
 
 
-def layout(table: Table, between: str = "{} – {}") -> list[PrintedColumn]:
+def format_columns(table: Table, between: str = "{} – {}") -> list[PrintedColumn]:
     """The printed columns of a table; ``between`` is how an interval is written."""
     shown: list[PrintedColumn] = []
     for index, column in enumerate(table.heads):
         values = [row[index] for row in table.rows]
-        texts = [_text(value, column) for value in values]
+        texts = [_format_cell(value, column) for value in values]
         marks = [value.mark if isinstance(value, Cell) else "" for value in values]
-        shown.append(PrintedColumn(column.name, index, column, texts, marks, _best(values, column)))
+        shown.append(PrintedColumn(column.name, index, column, texts, marks, _find_best(values, column)))
         if column.spread == "interval" and any(map(has_interval, values)):
-            ends = [_between(value, column, between) for value in values]
+            ends = [_format_interval(value, column, between) for value in values]
             shown.append(PrintedColumn(column.heading, index, column, ends, [""] * len(ends), interval=True))
     return shown
 
@@ -96,44 +96,44 @@ def has_interval(value: Value) -> bool:
     return isinstance(value, Cell) and not math.isnan(value.low)
 
 
-def numeric(value: Value) -> float:
+def get_number(value: Value) -> float:
     """The number in a cell, NaN where there is none."""
     if isinstance(value, Cell):
         value = value.value
     return NAN if value is None or isinstance(value, (str, Phrase, bool)) else float(value)
 
 
-def _text(value: Value, column: Column) -> str | Phrase:
+def _format_cell(value: Value, column: Column) -> str | Phrase:
     if isinstance(value, (str, Phrase)):
         return value
     if not isinstance(value, Cell):
-        return "" if value is None and column.kind == "text" else number(value, column)
-    column = _own(column, value)
-    text = number(float(value.value), column)
+        return "" if value is None and column.kind == "text" else format_number(value, column)
+    column = _apply_overrides(column, value)
+    text = format_number(float(value.value), column)
     spread = value.sd
     if column.spread == "half" and has_interval(value):
         spread = (value.high - value.low) / 2
     if math.isnan(spread) or math.isnan(value.value):
         return text
-    return f"{text} ± {number(spread, replace(column, signed=False))}"
+    return f"{text} ± {format_number(spread, replace(column, signed=False))}"
 
 
-def _between(value: Value, column: Column, between: str) -> str:
+def _format_interval(value: Value, column: Column, between: str) -> str:
     if not isinstance(value, Cell) or not has_interval(value):
         return DASH
-    column = _own(column, value)
-    return between.format(*(number(float(end), column) for end in (value.low, value.high)))
+    column = _apply_overrides(column, value)
+    return between.format(*(format_number(float(end), column) for end in (value.low, value.high)))
 
 
-def _own(column: Column, cell: Cell) -> Column:
+def _apply_overrides(column: Column, cell: Cell) -> Column:
     """The column with what the cell has in its place."""
     decimals = column.decimals if cell.decimals is None else cell.decimals
     return replace(column, decimals=decimals, scale=column.scale if cell.scale is None else cell.scale)
 
 
-def _best(values: list[Value], column: Column) -> frozenset[int]:
+def _find_best(values: list[Value], column: Column) -> frozenset[int]:
     """Rows that hold the best value, none where there is nothing to compare."""
-    numbers = [numeric(value) for value in values]
+    numbers = [get_number(value) for value in values]
     finite = [one for one in numbers if not math.isnan(one)]
     if column.higher_is_better is None or len(finite) < 2:
         return frozenset()

@@ -87,7 +87,7 @@ class Axis:
         return [self.low + index * self.step for index in range(round((self.high - self.low) / self.step) + 1)]
 
 
-def svg(chart: Chart, layout: ChartLayout = WIDE) -> str:
+def draw_chart(chart: Chart, layout: ChartLayout = WIDE) -> str:
     """The chart as an element of the page."""
     width = layout.width if chart.kind in ROWS else layout.plane
     body, height = _DRAWINGS[chart.kind](chart, layout)
@@ -96,10 +96,10 @@ def svg(chart: Chart, layout: ChartLayout = WIDE) -> str:
     return f'<svg class="{look}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{body}</svg>'
 
 
-def shortened(name: str, most: int) -> str:
+def cut_name(name: str, most: int) -> str:
     """A long name without its middle: what sets names apart often stands at the end.
 
-    >>> shortened("captious-mini-specs, image → caption", 24)
+    >>> cut_name("captious-mini-specs, image → caption", 24)
     'captious-mi…ge → caption'
     """
     if len(name) <= most:
@@ -108,52 +108,52 @@ def shortened(name: str, most: int) -> str:
     return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
 
 
-def _color(index: int) -> str:
+def _get_color(index: int) -> str:
     return f"var(--s{index % COLORS})"
 
 
-def _tag(tag: str, content: str = "", /, **attributes: object) -> str:
+def _format_tag(tag: str, content: str = "", /, **attributes: object) -> str:
     """An SVG element; an underscore at the end or inside a name stands for nothing or a hyphen."""
     parts = "".join(f' {name.rstrip("_").replace("_", "-")}="{value}"' for name, value in attributes.items())
     return f"<{tag}{parts}>{content}</{tag}>" if content else f"<{tag}{parts}/>"
 
 
-def _words(text: str, x: float, y: float, class_: str = "tick", anchor: str = "start", **further: str) -> str:
-    return _tag("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor, **further)
+def _draw_text(text: str, x: float, y: float, class_: str = "tick", anchor: str = "start", **further: str) -> str:
+    return _format_tag("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor, **further)
 
 
-def _filled(index: int, series: Series, point: int) -> dict[str, str]:
+def _get_dot_style(index: int, series: Series, point: int) -> dict[str, str]:
     """The look of a dot: full, or a ring."""
     hollow = bool(series.hollow) and series.hollow[point]
-    return {"class_": "hollow", "stroke": _color(index)} if hollow else {"fill": _color(index)}
+    return {"class_": "hollow", "stroke": _get_color(index)} if hollow else {"fill": _get_color(index)}
 
 
-def _ends(chart: Chart) -> list[float]:
+def _collect_values(chart: Chart) -> list[float]:
     """Every number the value axis must hold."""
     ends = [value for one in chart.series for part in (one.y, one.low, one.high) for value in part]
     ends += chart.bounds
     return ends if chart.reference is None else [*ends, chart.reference]
 
 
-def _legend(series: Sequence[Series], x: float, y: float, across: int = 1) -> str:
+def _draw_legend(series: Sequence[Series], x: float, y: float, across: int = 1) -> str:
     """A swatch and a name per series where there are several, so many in a line."""
     parts = []
     for index, one in enumerate(series if len(series) > 1 else ()):
         left, top = x + ENTRY * (index % across), y + 18 * (index // across)
-        parts.append(_tag("rect", x=left, y=top, width=10, height=10, rx=2, fill=_color(index)))
-        parts.append(_words(shortened(one.name, LEGEND), left + 16, top + 9, "name"))
+        parts.append(_format_tag("rect", x=left, y=top, width=10, height=10, rx=2, fill=_get_color(index)))
+        parts.append(_draw_text(cut_name(one.name, LEGEND), left + 16, top + 9, "name"))
     return "".join(parts)
 
 
-def _row_legend(chart: Chart, layout: ChartLayout, height: int, beside: int = 14) -> tuple[str, int]:
+def _draw_row_legend(chart: Chart, layout: ChartLayout, height: int, beside: int = 14) -> tuple[str, int]:
     """The legend of a chart of rows, beside the values or, on a phone, beneath; and the height of both."""
     lines = 18 * len(chart.series) if len(chart.series) > 1 else 0
     if layout.above:
-        return _legend(chart.series, 4, height + 4), height + lines
-    return _legend(chart.series, layout.width - layout.right + beside, TOP), max(height, TOP + lines)
+        return _draw_legend(chart.series, 4, height + 4), height + lines
+    return _draw_legend(chart.series, layout.width - layout.right + beside, TOP), max(height, TOP + lines)
 
 
-def _rows(chart: Chart, layout: ChartLayout) -> Iterator[tuple[int, Series, int, float, float]]:
+def _iterate_rows(chart: Chart, layout: ChartLayout) -> Iterator[tuple[int, Series, int, float, float]]:
     """Every finite value of a chart with a row each: color, series, index in it, value, top of the row."""
     row = 0
     for color, series in enumerate(chart.series):
@@ -163,61 +163,61 @@ def _rows(chart: Chart, layout: ChartLayout) -> Iterator[tuple[int, Series, int,
             row += 1
 
 
-def _row_axis(values: Sequence[float], layout: ChartLayout) -> Axis:
+def _make_row_axis(values: Sequence[float], layout: ChartLayout) -> Axis:
     return Axis(values, layout.left, layout.width - layout.right, layout.ticks)
 
 
-def _row_frame(
+def _draw_row_frame(
     chart: Chart, axis: Axis, names: Sequence[str], layout: ChartLayout, step: int = STEP
 ) -> tuple[list[str], int]:
     """Shades, ticks, the reference and the names of a chart of rows; and the height down to the axis."""
     whole = step + layout.above
     bottom = TOP + len(names) * whole
     parts = [
-        _tag("rect", class_="band", x=0, y=TOP + row * whole, width=layout.width, height=whole)
+        _format_tag("rect", class_="band", x=0, y=TOP + row * whole, width=layout.width, height=whole)
         for row, band in enumerate(chart.bands)
         if band % 2
     ]
     for value in axis.ticks:
-        parts.append(_tag("line", class_="rule", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
-        parts.append(_words(f"{value:.6g}", axis(value), bottom + 17, anchor="middle"))
+        parts.append(_format_tag("line", class_="rule", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
+        parts.append(_draw_text(f"{value:.6g}", axis(value), bottom + 17, anchor="middle"))
     if chart.reference is not None:
         x, half = axis(chart.reference), LETTER * len(chart.reference_name) / 2
-        parts.append(_tag("line", class_="reference", x1=x, x2=x, y1=TOP - 8, y2=bottom))
-        parts.append(_words(chart.reference_name, min(max(x, half), layout.width - half), TOP - 12, anchor="middle"))
+        parts.append(_format_tag("line", class_="reference", x1=x, x2=x, y1=TOP - 8, y2=bottom))
+        parts.append(_draw_text(chart.reference_name, min(max(x, half), layout.width - half), TOP - 12, anchor="middle"))
     for value in chart.bounds:
-        parts.append(_tag("line", class_="reference", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
+        parts.append(_format_tag("line", class_="reference", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
     baseline = 15 if layout.above else step / 2 + 5
     parts += [
-        _words(shortened(name, layout.name), 8, TOP + row * whole + baseline, "name") for row, name in enumerate(names)
+        _draw_text(cut_name(name, layout.name), 8, TOP + row * whole + baseline, "name") for row, name in enumerate(names)
     ]
     if chart.x:
         middle = (layout.left + layout.width - layout.right) / 2
-        parts.append(_words(chart.x, middle, bottom + 35, "name", "middle"))
+        parts.append(_draw_text(chart.x, middle, bottom + 35, "name", "middle"))
     return parts, bottom + (44 if chart.x else 26)
 
 
-def _intervals(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
-    axis = _row_axis(_ends(chart), layout)
-    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x], layout)
-    for index, one, point, value, top in _rows(chart, layout):
+def _draw_intervals(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    axis = _make_row_axis(_collect_values(chart), layout)
+    parts, height = _draw_row_frame(chart, axis, [str(name) for one in chart.series for name in one.x], layout)
+    for index, one, point, value, top in _iterate_rows(chart, layout):
         y = top + layout.above + STEP / 2
         low, high = (part[point] if part else NAN for part in (one.low, one.high))
         text = f"{value:.{chart.decimals}f}"
         if math.isfinite(low) and math.isfinite(high):
-            line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
-            parts.append(_tag("line", **line, stroke_width=3, stroke_linecap="round"))
+            line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _get_color(index)}
+            parts.append(_format_tag("line", **line, stroke_width=3, stroke_linecap="round"))
             text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
         text += f" {one.names[point]}" if one.names else ""
-        parts.append(_tag("circle", cx=axis(value), cy=y, r=5, **_filled(index, one, point)))
-        parts.append(_words(text, layout.text, top + 15 if layout.above else y + 4, anchor=layout.anchor))
+        parts.append(_format_tag("circle", cx=axis(value), cy=y, r=5, **_get_dot_style(index, one, point)))
+        parts.append(_draw_text(text, layout.text, top + 15 if layout.above else y + 4, anchor=layout.anchor))
     return "".join(parts), height
 
 
-def _interval_dots(chart: Chart, names: Sequence[str], layout: ChartLayout) -> tuple[str, int]:
+def _draw_interval_dots(chart: Chart, names: Sequence[str], layout: ChartLayout) -> tuple[str, int]:
     """A row per name with a dot and an interval of each series, one under another."""
-    axis, step = _row_axis(_ends(chart), layout), max(STEP, 12 + SLOT * len(chart.series))
-    parts, height = _row_frame(chart, axis, names, layout, step)
+    axis, step = _make_row_axis(_collect_values(chart), layout), max(STEP, 12 + SLOT * len(chart.series))
+    parts, height = _draw_row_frame(chart, axis, names, layout, step)
     for index, one in enumerate(chart.series):
         shift = SLOT * (index - (len(chart.series) - 1) / 2) + step / 2 + layout.above
         for point, (name, value, low, high) in enumerate(zip(one.x, one.y, one.low, one.high, strict=True)):
@@ -226,21 +226,21 @@ def _interval_dots(chart: Chart, names: Sequence[str], layout: ChartLayout) -> t
             y = TOP + (step + layout.above) * names.index(str(name)) + shift
             text = f"{one.name}, {name}: {value:.{chart.decimals}f}"
             if math.isfinite(low) and math.isfinite(high):
-                line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _color(index)}
-                parts.append(_tag("line", **line, stroke_width=2, stroke_linecap="round"))
+                line = {"x1": axis(low), "x2": axis(high), "y1": y, "y2": y, "stroke": _get_color(index)}
+                parts.append(_format_tag("line", **line, stroke_width=2, stroke_linecap="round"))
                 text += f" [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
-            dot = {"cx": axis(value), "cy": y, "r": 4, **_filled(index, one, point)}
-            parts.append(_tag("circle", _tag("title", escape(text)), **dot))
-    legend, height = _row_legend(chart, layout, height)
+            dot = {"cx": axis(value), "cy": y, "r": 4, **_get_dot_style(index, one, point)}
+            parts.append(_format_tag("circle", _format_tag("title", escape(text)), **dot))
+    legend, height = _draw_row_legend(chart, layout, height)
     return "".join(parts) + legend, height
 
 
-def _dots(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+def _draw_dots(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     names = list(dict.fromkeys(str(name) for one in chart.series for name in one.x))
     if any(len(one.low) for one in chart.series):
-        return _interval_dots(chart, names, layout)
-    axis = _row_axis(_ends(chart), layout)
-    parts, height = _row_frame(chart, axis, names, layout)
+        return _draw_interval_dots(chart, names, layout)
+    axis = _make_row_axis(_collect_values(chart), layout)
+    parts, height = _draw_row_frame(chart, axis, names, layout)
     for index, one in enumerate(chart.series):
         shift = 12 * ((index + 0.5) / len(chart.series) - 0.5) + STEP / 2 + layout.above
         by_name: dict[str, list[float]] = {}
@@ -250,71 +250,71 @@ def _dots(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
         for name, values in by_name.items():
             y = TOP + (STEP + layout.above) * names.index(name) + shift
             for value in values:
-                parts.append(_tag("circle", cx=axis(value), cy=y, r=4, fill=_color(index), opacity=0.45))
+                parts.append(_format_tag("circle", cx=axis(value), cy=y, r=4, fill=_get_color(index), opacity=0.45))
             mean = axis(sum(values) / len(values))
-            parts.append(_tag("line", x1=mean, x2=mean, y1=y - 6, y2=y + 6, stroke=_color(index), stroke_width=3))
-    legend, height = _row_legend(chart, layout, height)
+            parts.append(_format_tag("line", x1=mean, x2=mean, y1=y - 6, y2=y + 6, stroke=_get_color(index), stroke_width=3))
+    legend, height = _draw_row_legend(chart, layout, height)
     return "".join(parts) + legend, height
 
 
-def _bars(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
-    axis = _row_axis([0.0, *_ends(chart)], layout)
-    parts, height = _row_frame(chart, axis, [str(name) for one in chart.series for name in one.x], layout)
-    for index, one, point, value, top in _rows(chart, layout):
+def _draw_bars(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    axis = _make_row_axis([0.0, *_collect_values(chart)], layout)
+    parts, height = _draw_row_frame(chart, axis, [str(name) for one in chart.series for name in one.x], layout)
+    for index, one, point, value, top in _iterate_rows(chart, layout):
         start, end = sorted((axis(0.0), axis(value)))
         box = {"x": start, "y": top + layout.above + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
-        parts.append(_tag("rect", **box, fill=_color(index)))
+        parts.append(_format_tag("rect", **box, fill=_get_color(index)))
         label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
-        parts.append(_words(label, layout.text, top + (15 if layout.above else 20), anchor=layout.anchor))
-    legend, height = _row_legend(chart, layout, height, beside=80)
+        parts.append(_draw_text(label, layout.text, top + (15 if layout.above else 20), anchor=layout.anchor))
+    legend, height = _draw_row_legend(chart, layout, height, beside=80)
     return "".join(parts) + legend, height
 
 
-def _plane(chart: Chart, x: Axis | Sequence[str], y: Axis, layout: ChartLayout) -> list[str]:
+def _draw_axes(chart: Chart, x: Axis | Sequence[str], y: Axis, layout: ChartLayout) -> list[str]:
     """Ticks and titles of a chart with two axes."""
     (left, right), (bottom, top) = layout.x, layout.y
     parts = []
     for value in y.ticks:
-        parts.append(_tag("line", class_="rule", x1=left, x2=right, y1=y(value), y2=y(value)))
-        parts.append(_words(f"{value:.6g}", left - 7, y(value) + 4, anchor="end"))
+        parts.append(_format_tag("line", class_="rule", x1=left, x2=right, y1=y(value), y2=y(value)))
+        parts.append(_draw_text(f"{value:.6g}", left - 7, y(value) + 4, anchor="end"))
     if chart.reference is not None:
         at = y(chart.reference)
-        parts.append(_tag("line", class_="reference", x1=left, x2=right, y1=at, y2=at))
-        parts.append(_words(chart.reference_name, right, at - 4, anchor="end"))
+        parts.append(_format_tag("line", class_="reference", x1=left, x2=right, y1=at, y2=at))
+        parts.append(_draw_text(chart.reference_name, right, at - 4, anchor="end"))
     if isinstance(x, Axis):
-        parts += [_words(f"{value:.6g}", x(value), bottom + 17, anchor="middle") for value in x.ticks]
+        parts += [_draw_text(f"{value:.6g}", x(value), bottom + 17, anchor="middle") for value in x.ticks]
     else:
         every = math.ceil(len(x) / (2 * layout.ticks))
         letters = min(14, max(5, int(every * (right - left) / (LETTER * max(len(x), 1)))))
         parts += [
-            _words(shortened(name, letters), _tick(index, len(x), layout), bottom + 17, anchor="middle")
+            _draw_text(cut_name(name, letters), _place_tick(index, len(x), layout), bottom + 17, anchor="middle")
             for index, name in enumerate(x)
             if index % every == 0
         ]
     middle = (bottom + top) / 2
-    parts.append(_words(chart.x, (left + right) / 2, bottom + 36, "name", "middle"))
+    parts.append(_draw_text(chart.x, (left + right) / 2, bottom + 36, "name", "middle"))
     if chart.y:
-        parts.append(_words(chart.y, 12, middle, "name", "middle", transform=f"rotate(-90 12 {middle})"))
+        parts.append(_draw_text(chart.y, 12, middle, "name", "middle", transform=f"rotate(-90 12 {middle})"))
     return parts
 
 
-def _tick(index: float, ticks: int, layout: ChartLayout) -> float:
+def _place_tick(index: float, ticks: int, layout: ChartLayout) -> float:
     left, right = layout.x
     return round(left + (index + 0.5) * (right - left) / max(ticks, 1), 1)
 
 
-def _with_legend(chart: Chart, parts: Sequence[str], layout: ChartLayout) -> tuple[str, int]:
+def _add_legend(chart: Chart, parts: Sequence[str], layout: ChartLayout) -> tuple[str, int]:
     left, bottom, across = layout.x[0], layout.y[0] + 46, max(1, layout.plane // ENTRY)
     lines = math.ceil(len(chart.series) / across) if len(chart.series) > 1 else 0
-    return "".join(parts) + _legend(chart.series, left, bottom, across), bottom + 18 * lines
+    return "".join(parts) + _draw_legend(chart.series, left, bottom, across), bottom + 18 * lines
 
 
-def _lines(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
-    y = Axis(_ends(chart), *layout.y, ticks=5)
+def _draw_lines(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+    y = Axis(_collect_values(chart), *layout.y, ticks=5)
     named = any(isinstance(value, str) for one in chart.series for value in one.x)
     ticks = list(dict.fromkeys(str(value) for one in chart.series for value in one.x)) if named else []
     across = Axis([] if named else [float(value) for one in chart.series for value in one.x], *layout.x, layout.ticks)
-    parts = _plane(chart, ticks if named else across, y, layout)
+    parts = _draw_axes(chart, ticks if named else across, y, layout)
     for index, one in enumerate(chart.series):
         shift = (index - (len(chart.series) - 1) / 2) * 0.06 if one.low else 0.0
         points = []
@@ -322,23 +322,23 @@ def _lines(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
             if not math.isfinite(value):
                 continue
             at = one.x[point]
-            x = _tick(ticks.index(str(at)) + shift, len(ticks), layout) if named else across(float(at))
-            points.append((x, y(value), _filled(index, one, point)))
+            x = _place_tick(ticks.index(str(at)) + shift, len(ticks), layout) if named else across(float(at))
+            points.append((x, y(value), _get_dot_style(index, one, point)))
             if one.low and math.isfinite(one.low[point]):
                 ends = {"y1": y(one.low[point]), "y2": y(one.high[point])}
-                parts.append(_tag("line", x1=x, x2=x, **ends, stroke=_color(index)))
+                parts.append(_format_tag("line", x1=x, x2=x, **ends, stroke=_get_color(index)))
         path = " ".join(f"{x},{height}" for x, height, _ in points)
-        parts.append(_tag("polyline", points=path, fill="none", stroke=_color(index), stroke_width=1.8))
+        parts.append(_format_tag("polyline", points=path, fill="none", stroke=_get_color(index), stroke_width=1.8))
         if len(points) <= 60:
-            parts += [_tag("circle", cx=x, cy=height, r=3.5, **look) for x, height, look in points]
-    return _with_legend(chart, parts, layout)
+            parts += [_format_tag("circle", cx=x, cy=height, r=3.5, **look) for x, height, look in points]
+    return _add_legend(chart, parts, layout)
 
 
-def _scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+def _draw_scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     start, end = layout.x
     x = Axis([float(value) for one in chart.series for value in one.x], start + JITTER, end - JITTER, layout.ticks)
-    y = Axis(_ends(chart), *layout.y, ticks=5)
-    parts = _plane(chart, x, y, layout)
+    y = Axis(_collect_values(chart), *layout.y, ticks=5)
+    parts = _draw_axes(chart, x, y, layout)
     look = {"r": 2.2, "opacity": 0.3} if chart.trend else {"r": 4.5, "opacity": 0.65}
     for index, one in enumerate(chart.series):
         across, up = np.array(one.x, dtype=np.float64), np.array(one.y, dtype=np.float64)
@@ -346,16 +346,16 @@ def _scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
         drawn = pick_dots(valid, layout.dots)
         shifts = nudge(drawn) * (JITTER if chart.trend else 0)
         for point, shift in zip(drawn.tolist(), shifts.tolist(), strict=True):
-            label = _tag("title", escape(one.labels[point])) if one.labels else ""
+            label = _format_tag("title", escape(one.labels[point])) if one.labels else ""
             at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point])}
-            parts.append(_tag("circle", label, **at, **look, fill=_color(index)))
+            parts.append(_format_tag("circle", label, **at, **look, fill=_get_color(index)))
             if one.names:
                 left = at["cx"] > end - 40  # there is no room on the right
                 side, anchor = (-7, "end") if left else (7, "start")
-                parts.append(_words(one.names[point], at["cx"] + side, at["cy"] + 4, anchor=anchor))
+                parts.append(_draw_text(one.names[point], at["cx"] + side, at["cy"] + 4, anchor=anchor))
         if chart.trend:
-            parts.append(_trend(across[valid], up[valid], x, y))
-    return _with_legend(chart, parts, layout)
+            parts.append(_draw_trend(across[valid], up[valid], x, y))
+    return _add_legend(chart, parts, layout)
 
 
 def pick_dots(valid: np.ndarray, most: int) -> np.ndarray:
@@ -369,10 +369,10 @@ def nudge(indices: np.ndarray) -> np.ndarray:
     return shifts
 
 
-def trend(across: np.ndarray, up: np.ndarray) -> list[tuple[float, float]]:
+def compute_trend(across: np.ndarray, up: np.ndarray) -> list[tuple[float, float]]:
     """The mean of y in steps of x that have enough points.
 
-    >>> trend(np.repeat([0.0, 1.0], 50), np.repeat([2.0, 4.0], 50))
+    >>> compute_trend(np.repeat([0.0, 1.0], 50), np.repeat([2.0, 4.0], 50))
     [(0.0, 2.0), (1.0, 4.0)]
     """
     if not len(across) or np.ptp(across) == 0:
@@ -382,17 +382,17 @@ def trend(across: np.ndarray, up: np.ndarray) -> list[tuple[float, float]]:
     return [(float(across[one].mean()), float(up[one].mean())) for one in groups]
 
 
-def _trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
-    points = " ".join(f"{x(one)},{y(other)}" for one, other in trend(across, up))
+def _draw_trend(across: np.ndarray, up: np.ndarray, x: Axis, y: Axis) -> str:
+    points = " ".join(f"{x(one)},{y(other)}" for one, other in compute_trend(across, up))
     if not points:
         return ""
-    return _tag("polyline", points=points, fill="none", stroke="var(--s1)", stroke_width=2.5)
+    return _format_tag("polyline", points=points, fill="none", stroke="var(--s1)", stroke_width=2.5)
 
 
-def _histogram(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
+def _draw_histogram(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     x = Axis([float(edge) for one in chart.series for edge in one.x], *layout.x, layout.ticks)
-    y = Axis([0.0, *_ends(chart)], *layout.y, ticks=5)
-    parts = _plane(chart, x, y, layout)
+    y = Axis([0.0, *_collect_values(chart)], *layout.y, ticks=5)
+    parts = _draw_axes(chart, x, y, layout)
     for index, one in enumerate(chart.series):
         for point, value in enumerate(one.y):
             if not math.isfinite(value):
@@ -401,15 +401,15 @@ def _histogram(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
             label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
             gap = 1.0 if right - left > 4 else 0.0
             size = {"width": round(right - left - gap, 1), "height": round(y(0.0) - y(value), 1)}
-            parts.append(_tag("rect", _tag("title", escape(label)), x=left, y=y(value), **size, fill=_color(index)))
-    return _with_legend(chart, parts, layout)
+            parts.append(_format_tag("rect", _format_tag("title", escape(label)), x=left, y=y(value), **size, fill=_get_color(index)))
+    return _add_legend(chart, parts, layout)
 
 
 _DRAWINGS: dict[str, Callable[[Chart, ChartLayout], tuple[str, int]]] = {
-    "intervals": _intervals,
-    "dots": _dots,
-    "bars": _bars,
-    "lines": _lines,
-    "scatter": _scatter,
-    "histogram": _histogram,
+    "intervals": _draw_intervals,
+    "dots": _draw_dots,
+    "bars": _draw_bars,
+    "lines": _draw_lines,
+    "scatter": _draw_scatter,
+    "histogram": _draw_histogram,
 }

@@ -13,59 +13,59 @@ _FOLDERS = re.compile(r"(?<![\w./\\~-])(?:[A-Za-z]:[\\/]|/)(?:[^\s\\/,;|()<>\"']
 _PARAMETER = re.compile(rf"(?<==){_FOLDERS.pattern}")
 
 
-def without_folders(document: Document) -> Document:
+def remove_folders(document: Document) -> Document:
     """The document with the last part of every absolute path alone; captions and other data stay as they are."""
     return replace(
         document,
-        title=file_names(document.title),
-        about=file_names(document.about),
-        sections=[_section(section) for section in document.sections],
-        warnings=[file_names(line) for line in document.warnings],
-        notes=[file_names(line) for line in document.notes],
-        signatures=[file_names(line) for line in document.signatures],
+        title=strip_folders(document.title),
+        about=strip_folders(document.about),
+        sections=[_strip_section(section) for section in document.sections],
+        warnings=[strip_folders(line) for line in document.warnings],
+        notes=[strip_folders(line) for line in document.notes],
+        signatures=[strip_folders(line) for line in document.signatures],
     )
 
 
-def file_names(text: str) -> str:
+def strip_folders(text: str) -> str:
     r"""Text in which absolute paths are shortened to their last part.
 
-    >>> file_names("ratings of /home/me/ratings.csv and/or C:\\data\\a.json, https://x.org/a/b")
+    >>> strip_folders("ratings of /home/me/ratings.csv and/or C:\\data\\a.json, https://x.org/a/b")
     'ratings of ratings.csv and/or a.json, https://x.org/a/b'
     """
     return _FOLDERS.sub("", text)
 
 
-def _words(text: str | Phrase) -> str | Phrase:
+def _strip_phrase(text: str | Phrase) -> str | Phrase:
     if isinstance(text, str):
-        return file_names(text)
-    return Phrase(tuple(span._replace(text=_parameters(span.text), href=_parameters(span.href)) for span in text.spans))
+        return strip_folders(text)
+    return Phrase(tuple(span._replace(text=_strip_parameters(span.text), href=_strip_parameters(span.href)) for span in text.spans))
 
 
-def _parameters(text: str) -> str:
+def _strip_parameters(text: str) -> str:
     return _PARAMETER.sub("", text)
 
 
-def _cell(value: Value) -> Value:
+def _strip_cell(value: Value) -> Value:
     """A cell holds captions too: only a parameter of a metric loses its folders."""
     if isinstance(value, str):
-        return _parameters(value)
-    return _words(value) if isinstance(value, Phrase) else value
+        return _strip_parameters(value)
+    return _strip_phrase(value) if isinstance(value, Phrase) else value
 
 
-def _section(section: Section) -> Section:
+def _strip_section(section: Section) -> Section:
     match section:
         case Text():
-            paragraphs = [_words(paragraph) for paragraph in section.paragraphs]
-            return replace(section, title=file_names(section.title), paragraphs=paragraphs)
+            paragraphs = [_strip_phrase(paragraph) for paragraph in section.paragraphs]
+            return replace(section, title=strip_folders(section.title), paragraphs=paragraphs)
         case Table():
-            rows = [[_cell(value) for value in row] for row in section.rows]
-            return replace(section, title=file_names(section.title), note=file_names(section.note), rows=rows)
+            rows = [[_strip_cell(value) for value in row] for row in section.rows]
+            return replace(section, title=strip_folders(section.title), note=strip_folders(section.note), rows=rows)
         case Chart() | Gallery():
-            return replace(section, title=file_names(section.title), note=file_names(section.note))
+            return replace(section, title=strip_folders(section.title), note=strip_folders(section.note))
         case Group():
-            return replace(section, title=file_names(section.title), sections=list(map(_section, section.sections)))
+            return replace(section, title=strip_folders(section.title), sections=list(map(_strip_section, section.sections)))
         case Items():
-            metrics = [one._replace(key=_parameters(one.key), label=_parameters(one.label)) for one in section.metrics]
+            metrics = [one._replace(key=_strip_parameters(one.key), label=_strip_parameters(one.label)) for one in section.metrics]
             # Two files of one name in different folders would be one metric.
             distinct = len({one.key for one in metrics}) == len(metrics)
             return replace(section, metrics=metrics) if distinct else section

@@ -12,7 +12,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from captious.render._charts import shortened
+from captious.render._charts import cut_name
 from captious.render.document import Graph, Statement
 
 # ("rect", class, x, y, width, height, radius), ("text", class, x, y, words), ("path" or "polygon", class, points).
@@ -46,16 +46,16 @@ class _Arrow(NamedTuple):
         return min(self.source, self.target), max(self.source, self.target)
 
 
-def svg(graph: Graph) -> str:
+def draw_graph(graph: Graph) -> str:
     """The graph as an element of the page."""
-    width, height, shapes = drawing(graph)
-    label = escape("; ".join(written(one.parts) for one in graph.statements) or "no tuples")
-    body = "".join(map(_element, shapes))
+    width, height, shapes = lay_out_graph(graph)
+    label = escape("; ".join(format_tuple(one.parts) for one in graph.statements) or "no tuples")
+    body = "".join(map(_format_element, shapes))
     size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
     return f'<svg class="scene" {size} role="img" aria-label="{label}">{body}</svg>'
 
 
-def _element(shape: Shape) -> str:
+def _format_element(shape: Shape) -> str:
     tag, name, *rest = shape
     if tag == "text":
         x, y, text = rest
@@ -67,43 +67,43 @@ def _element(shape: Shape) -> str:
     return f'<{tag} class="{name}" {attribute}="{rest[0]}"/>'
 
 
-def written(parts: Sequence[str]) -> str:
+def format_tuple(parts: Sequence[str]) -> str:
     """A tuple as papers write it.
 
-    >>> written(("man", "ride", "horse"))
+    >>> format_tuple(("man", "ride", "horse"))
     '(man, ride, horse)'
     """
     return f"({', '.join(parts)})"
 
 
-def lists(graph: Graph) -> dict[str, list[str]]:
+def group_tuples(graph: Graph) -> dict[str, list[str]]:
     """The tuples by what became of them: matched, wrong and missed; without a comparison, all of them as ``said``."""
-    by_mark = {mark: [written(one.parts) for one in graph.statements if one.matched is mark] for mark in MARKS}
+    by_mark = {mark: [format_tuple(one.parts) for one in graph.statements if one.matched is mark] for mark in MARKS}
     named = {MARKS[mark]: tuples for mark, tuples in by_mark.items() if tuples}
-    return {**named, "missed": [written(parts) for parts in graph.missed]} if graph.missed else named
+    return {**named, "missed": [format_tuple(parts) for parts in graph.missed]} if graph.missed else named
 
 
 MARKS = {True: "matched", False: "wrong", None: "said"}
 
 
-def drawing(graph: Graph) -> Drawing:
+def lay_out_graph(graph: Graph) -> Drawing:
     """Where everything stands."""
-    names, hidden = _order(graph.statements)
+    names, hidden = _order_objects(graph.statements)
     tones = {one.parts[0]: MARKS[one.matched] for one in graph.statements if len(one.parts) == 1}
     chips: list[list[tuple[str, str]]] = [[] for _ in names]
     arrows: list[_Arrow] = []
     places = {name: place for place, name in enumerate(names)}
     for parts, mark in graph.statements:
         if len(parts) == 2 and parts[0] in places:
-            chips[places[parts[0]]].append((shortened(parts[1], LETTERS), MARKS[mark]))
+            chips[places[parts[0]]].append((cut_name(parts[1], LETTERS), MARKS[mark]))
         elif len(parts) == 3 and parts[0] in places and parts[2] in places and len(arrows) < ARROWS:
-            label = shortened(parts[1], LETTERS)
+            label = cut_name(parts[1], LETTERS)
             arrows.append(_Arrow(places[parts[0]], places[parts[2]], label, MARKS[mark]))
     chips = [own[:CHIPS] + ([(f"+{len(own) - CHIPS}", "said")] if len(own) > CHIPS else []) for own in chips]
-    shown = [shortened(name, LETTERS) for name in names]
-    ends = _ports(len(names), arrows, levels := _levels(arrows))
-    boxes = [max(_extent(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)]
-    centers = _centers(boxes, chips, arrows)
+    shown = [cut_name(name, LETTERS) for name in names]
+    ends = _order_ports(len(names), arrows, levels := _compute_levels(arrows))
+    boxes = [max(_measure_text(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)]
+    centers = _compute_centers(boxes, chips, arrows)
     top = MARGIN + (LEVEL * (max(levels) + 1) + 4 if levels else 0)
     shapes: list[Shape] = []
     feet = [
@@ -115,25 +115,25 @@ def drawing(graph: Graph) -> Drawing:
     ]
     for arrow, level, (start, end) in zip(arrows, levels, feet, strict=True):
         above = [x for pair, other in zip(feet, levels, strict=True) if other > level for x in pair]
-        shapes += _arrow(arrow, start, end, above, top - LEVEL * (level + 0.7) - 3, top)
+        shapes += _draw_arrow(arrow, start, end, above, top - LEVEL * (level + 0.7) - 3, top)
     for name, center, box, own in zip(names, centers, boxes, chips, strict=True):
         tone = tones.get(name, "said")
-        shapes.append(("rect", f"node {tone}", _r(center - box / 2), _r(top), _r(box), NODE, 8))
-        shapes.append(("text", f"node {tone}", _r(center), _r(top + 20), shortened(name, LETTERS)))
+        shapes.append(("rect", f"node {tone}", _round(center - box / 2), _round(top), _round(box), NODE, 8))
+        shapes.append(("text", f"node {tone}", _round(center), _round(top + 20), cut_name(name, LETTERS)))
         for row, (label, kind) in enumerate(own):
-            y, width = top + NODE + 6 + row * (CHIP + 4), _extent(label, FONT) + 18
-            shapes.append(("rect", f"chip {kind}", _r(center - width / 2), _r(y), _r(width), CHIP, CHIP / 2))
-            shapes.append(("text", f"chip {kind}", _r(center), _r(y + 15), label))
-    width = max((center + _half(box, own) for center, box, own in zip(centers, boxes, chips, strict=True)), default=0)
+            y, width = top + NODE + 6 + row * (CHIP + 4), _measure_text(label, FONT) + 18
+            shapes.append(("rect", f"chip {kind}", _round(center - width / 2), _round(y), _round(width), CHIP, CHIP / 2))
+            shapes.append(("text", f"chip {kind}", _round(center), _round(y + 15), label))
+    width = max((center + _compute_half_width(box, own) for center, box, own in zip(centers, boxes, chips, strict=True)), default=0)
     if hidden:
         text = f"and {hidden} more objects"
-        shapes.append(("text", "chip more", _r(width + GAP + _extent(text, FONT) / 2), _r(top + 20), text))
-        width += GAP + _extent(text, FONT)
+        shapes.append(("text", "chip more", _round(width + GAP + _measure_text(text, FONT) / 2), _round(top + 20), text))
+        width += GAP + _measure_text(text, FONT)
     height = top + NODE + max((6 + len(own) * (CHIP + 4) for own in chips if own), default=0)
-    return Drawing(_r(width + MARGIN), _r(height + MARGIN), shapes)
+    return Drawing(_round(width + MARGIN), _round(height + MARGIN), shapes)
 
 
-def _order(statements: Sequence[Statement]) -> tuple[list[str], int]:
+def _order_objects(statements: Sequence[Statement]) -> tuple[list[str], int]:
     """Objects from left to right, each followed by what it relates to; and how many are not drawn."""
     after: dict[str, list[str]] = {}
     targets = set()
@@ -156,10 +156,10 @@ def _order(statements: Sequence[Statement]) -> tuple[list[str], int]:
                 waiting += sorted(after[name], key=lambda one: len(after[one]))[::-1]
     names = list(order)[:OBJECTS]
     links = {frozenset((parts[0], parts[2])) for parts, _ in statements if len(parts) == 3 and parts[0] != parts[2]}
-    return _closer(names, [(one, other) for one, other in map(sorted, links)]), len(order) - len(names)
+    return _swap_neighbors(names, [(one, other) for one, other in map(sorted, links)]), len(order) - len(names)
 
 
-def _closer(names: list[str], links: Sequence[tuple[str, str]]) -> list[str]:
+def _swap_neighbors(names: list[str], links: Sequence[tuple[str, str]]) -> list[str]:
     """The order with neighbors swapped for as long as that makes the arrows shorter."""
     place = {name: number for number, name in enumerate(names)}
     joined: dict[str, list[str]] = {name: [] for name in names}
@@ -186,7 +186,7 @@ def _closer(names: list[str], links: Sequence[tuple[str, str]]) -> list[str]:
     return names
 
 
-def _levels(arrows: Sequence[_Arrow]) -> list[int]:
+def _compute_levels(arrows: Sequence[_Arrow]) -> list[int]:
     """How high each arrow runs: shorter ones below, and no two on one level over the same ground."""
     levels = [0] * len(arrows)
     placed: list[int] = []
@@ -201,7 +201,7 @@ def _levels(arrows: Sequence[_Arrow]) -> list[int]:
     return levels
 
 
-def _ports(objects: int, arrows: Sequence[_Arrow], levels: Sequence[int]) -> list[list[tuple[int, int]]]:
+def _order_ports(objects: int, arrows: Sequence[_Arrow], levels: Sequence[int]) -> list[list[tuple[int, int]]]:
     """The ends of arrows on each object from left to right, in an order in which they do not cross.
 
     An end is the number of its arrow, and 0 for the source or 1 for the target.
@@ -216,51 +216,51 @@ def _ports(objects: int, arrows: Sequence[_Arrow], levels: Sequence[int]) -> lis
     return [[divmod(end[3], 2) for end in sorted(own)] for own in ends]
 
 
-def _centers(
+def _compute_centers(
     boxes: Sequence[float], chips: Sequence[Sequence[tuple[str, str]]], arrows: Sequence[_Arrow]
 ) -> list[float]:
     """The middle of each object: no two touch, and the label of an arrow has room between its ends."""
     loops = [
-        max((_extent(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (place, place)), default=0.0)
+        max((_measure_text(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (place, place)), default=0.0)
         for place in range(len(boxes))
     ]
-    halves = [max(_half(box, own), loop) for box, own, loop in zip(boxes, chips, loops, strict=True)]
+    halves = [max(_compute_half_width(box, own), loop) for box, own, loop in zip(boxes, chips, loops, strict=True)]
     centers: list[float] = []
     for place, half in enumerate(halves):
         center = MARGIN + half if not centers else centers[-1] + halves[place - 1] + half + GAP
         for arrow in arrows:
             low, high = arrow.ends
             if high == place and low < place:
-                room = _extent(arrow.label, FONT) + 4 * CORNER + (boxes[low] + boxes[high]) / 2
+                room = _measure_text(arrow.label, FONT) + 4 * CORNER + (boxes[low] + boxes[high]) / 2
                 center = max(center, centers[low] + room)
         centers.append(center)
     return centers
 
 
-def _half(box: float, chips: Sequence[tuple[str, str]]) -> float:
-    return max([box, *(_extent(label, FONT) + 18 for label, _ in chips)]) / 2
+def _compute_half_width(box: float, chips: Sequence[tuple[str, str]]) -> float:
+    return max([box, *(_measure_text(label, FONT) + 18 for label, _ in chips)]) / 2
 
 
-def _arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float], y: float, bottom: float) -> Iterator[Shape]:
+def _draw_arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float], y: float, bottom: float) -> Iterator[Shape]:
     """Up from its source, along, and down to its target, with a gap in the line for the label."""
     way = 1 if end > start else -1
-    half = _extent(arrow.label, FONT) / 2 + 3
+    half = _measure_text(arrow.label, FONT) / 2 + 3
     turn, tip, tone = way * CORNER, bottom - 2, arrow.tone
     gap = min(half, abs(end - start) / 2 - CORNER)
-    middle = _free(min(start, end) + CORNER, max(start, end) - CORNER, above, half)
-    rise = f"M{_r(start)} {_r(bottom)}V{_r(y + CORNER)}Q{_r(start)} {_r(y)} {_r(start + turn)} {_r(y)}"
-    fall = f"M{_r(middle + way * gap)} {_r(y)}H{_r(end - turn)}Q{_r(end)} {_r(y)} {_r(end)} {_r(y + CORNER)}"
+    middle = _place_label(min(start, end) + CORNER, max(start, end) - CORNER, above, half)
+    rise = f"M{_round(start)} {_round(bottom)}V{_round(y + CORNER)}Q{_round(start)} {_round(y)} {_round(start + turn)} {_round(y)}"
+    fall = f"M{_round(middle + way * gap)} {_round(y)}H{_round(end - turn)}Q{_round(end)} {_round(y)} {_round(end)} {_round(y + CORNER)}"
     # The label of a loop is wider than the loop and stands above it.
     if gap < half:
-        yield "path", tone, f"{rise}H{_r(end - turn)}Q{_r(end)} {_r(y)} {_r(end)} {_r(y + CORNER)}V{_r(tip - 6)}"
-        yield "text", f"label {tone}", _r(middle), _r(y - 4), arrow.label
+        yield "path", tone, f"{rise}H{_round(end - turn)}Q{_round(end)} {_round(y)} {_round(end)} {_round(y + CORNER)}V{_round(tip - 6)}"
+        yield "text", f"label {tone}", _round(middle), _round(y - 4), arrow.label
     else:
-        yield "path", tone, f"{rise}H{_r(middle - way * gap)}{fall}V{_r(tip - 6)}"
-        yield "text", f"label {tone}", _r(middle), _r(y + 4), arrow.label
-    yield "polygon", tone, f"{_r(end - 4)},{_r(tip - 7)} {_r(end + 4)},{_r(tip - 7)} {_r(end)},{_r(tip)}"
+        yield "path", tone, f"{rise}H{_round(middle - way * gap)}{fall}V{_round(tip - 6)}"
+        yield "text", f"label {tone}", _round(middle), _round(y + 4), arrow.label
+    yield "polygon", tone, f"{_round(end - 4)},{_round(tip - 7)} {_round(end + 4)},{_round(tip - 7)} {_round(end)},{_round(tip)}"
 
 
-def _free(low: float, high: float, crossings: Sequence[float], half: float) -> float:
+def _place_label(low: float, high: float, crossings: Sequence[float], half: float) -> float:
     """Where between two ends a label stands: near the middle, and not on a line that comes down from above."""
     middle = (low + high) / 2
     edges = [low, *sorted(x for x in crossings if low < x < high), high]
@@ -269,12 +269,12 @@ def _free(low: float, high: float, crossings: Sequence[float], half: float) -> f
     return min(spots, key=lambda spot: abs(spot - middle), default=middle)
 
 
-def _extent(text: str, size: float) -> float:
+def _measure_text(text: str, size: float) -> float:
     """Width of a text in pixels, rather too much than too little: fonts differ."""
-    return size * sum(_letter(character) for character in text)
+    return size * sum(_measure_letter(character) for character in text)
 
 
-def _letter(character: str) -> float:
+def _measure_letter(character: str) -> float:
     if character in "fijlrt.,'|/ ()-":
         return 0.4
     if character in "mwMW@%" or character.isupper():
@@ -282,5 +282,5 @@ def _letter(character: str) -> float:
     return 1.05 if unicodedata.east_asian_width(character) in "WF" else 0.62
 
 
-def _r(value: float) -> float:
+def _round(value: float) -> float:
     return round(value, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from captious.render._cells import DASH, PrintedColumn, layout
+from captious.render._cells import DASH, PrintedColumn, format_columns
 from captious.render.document import PERCENT, Document, Table
 
 _TEXT = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum", "<": "textless", ">": "textgreater"}
@@ -32,36 +32,36 @@ def escape(text: str) -> str:
     return "".join(_SPECIAL.get(character, character) for character in line if character.isprintable())
 
 
-def document(content: Document) -> str:
+def format_document(content: Document) -> str:
     """Every table that is not a detail, with what moves the numbers in comments above."""
-    comments = [_comment(line) for line in (content.title, *content.notes, *content.signatures)]
+    comments = [_format_comment(line) for line in (content.title, *content.notes, *content.signatures)]
     tables = [section for section in content.walk() if isinstance(section, Table) and not section.detail]
     scaled = PERCENT if PERCENT in content.notes else ""
-    return "\n".join([*comments, *(table(one, content.title, scaled) for one in tables)])
+    return "\n".join([*comments, *(format_table(one, content.title, scaled) for one in tables)])
 
 
-def table(content: Table, about: str = "", note: str = "") -> str:
+def format_table(content: Table, about: str = "", note: str = "") -> str:
     """One table with a caption: its title, what it is ``about``, and the notes."""
     titles = ": ".join(dict.fromkeys(filter(None, (content.title, about))))
     caption = " ".join(escape(line.rstrip(".")) + "." for line in (titles, content.note, note) if line)
-    shown = [one for one in layout(content, "[{}, {}]") if one.column.latex is not None]
+    shown = [one for one in format_columns(content, "[{}, {}]") if one.column.latex is not None]
     spec = "".join("r" if one.numeric else "l" for one in shown)
     lines = [r"\begin{table}", r"\centering"]
     lines += [rf"\caption{{{caption}}}"] if caption else []
     lines += [rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', content.key.lower())}}}"]
     lines += [rf"\begin{{tabular}}{{{spec}}}", r"\toprule"]
-    lines += [" & ".join(map(_heading, shown)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(_format_heading, shown)) + r" \\", r"\midrule"]
     for row in range(len(content.rows)):
         lines += [r"\addlinespace"] if row in content.breaks else []
-        lines.append(" & ".join(_cell(one, row) for one in shown) + r" \\")
+        lines.append(" & ".join(_format_cell(one, row) for one in shown) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _heading(shown: PrintedColumn) -> str:
+def _format_heading(shown: PrintedColumn) -> str:
     return shown.column.latex if shown.column.latex and not shown.interval else escape(shown.heading)
 
 
-def _cell(shown: PrintedColumn, row: int) -> str:
+def _format_cell(shown: PrintedColumn, row: int) -> str:
     text, mark = str(shown.cells[row]), shown.marks[row]
     if not shown.numeric:
         written = escape(text)
@@ -75,5 +75,5 @@ def _cell(shown: PrintedColumn, row: int) -> str:
     return written + (f"$^{_SUPERSCRIPTS.get(mark) or '{' + escape(mark) + '}'}$" if mark else "")
 
 
-def _comment(line: str) -> str:
+def _format_comment(line: str) -> str:
     return "% " + "".join(filter(str.isprintable, " ".join(line.split())))

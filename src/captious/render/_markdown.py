@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import product
 from urllib.parse import urlsplit
 
-from captious.render._cells import PrintedColumn, layout
+from captious.render._cells import PrintedColumn, format_columns
 from captious.render.document import Document, Group, Section, Table, Text
-from captious.render.terminal import neutral
+from captious.render.terminal import escape_controls
 
 # Characters of a text; GitHub takes 65,536 in a comment, and 1,048,576 bytes in a step summary.
 MOST = 60_000
@@ -26,75 +26,75 @@ _LINKED = re.compile(r"(?i)www\.|\.(?=[a-z]{2,})|\b[0-9a-f]{7,}\b")
 _AROUND = "(),;:.!?%“”\"'"
 
 
-def markdown(document: Document, link: str = "", most: int = MOST) -> str:
+def format_markdown(document: Document, link: str = "", most: int = MOST) -> str:
     """A document as Markdown of at most so many characters: long cells are cut first, then the last sections left out.
 
     ``link`` is where the reader finds more; an address that is no http or https is left out.
     """
-    whole = [one for section in document.sections for one in _plain(section)]
+    whole = [one for section in document.sections for one in _list_sections(section)]
     text = ""
     for sections, length in product(range(len(whole), -1, -1), LENGTHS):
-        text = "\n\n".join(_parts(document, whole[:sections], length, link)) + "\n"
+        text = "\n\n".join(_format_parts(document, whole[:sections], length, link)) + "\n"
         if len(text) <= most:
             break
     return text
 
 
-def _plain(section: Section) -> list[Table | Text]:
+def _list_sections(section: Section) -> list[Table | Text]:
     """What of a section Markdown can show."""
     if isinstance(section, Group):
-        return [one for inner in section.sections for one in _plain(inner)]
+        return [one for inner in section.sections for one in _list_sections(inner)]
     return [section] if isinstance(section, (Table, Text)) and not section.detail else []
 
 
-def _parts(document: Document, sections: Sequence[Table | Text], length: int, link: str) -> list[str]:
-    parts = [f"### {_prose(document.title, length)}", _prose(document.about, length)]
-    parts += [f"> **Warning:** {_prose(line, length)}" for line in document.warnings]
+def _format_parts(document: Document, sections: Sequence[Table | Text], length: int, link: str) -> list[str]:
+    parts = [f"### {_format_prose(document.title, length)}", _format_prose(document.about, length)]
+    parts += [f"> **Warning:** {_format_prose(line, length)}" for line in document.warnings]
     for section in sections:
-        parts += [f"**{_prose(section.title, length)}**"] if section.title else []
+        parts += [f"**{_format_prose(section.title, length)}**"] if section.title else []
         if isinstance(section, Table):
-            parts += [_table(section, length), f"<sub>{_prose(section.note)}</sub>" if section.note else ""]
+            parts += [_format_table(section, length), f"<sub>{_format_prose(section.note)}</sub>" if section.note else ""]
         else:
             bullet = "- " if section.bullets else ""
-            parts.append(("\n" if bullet else "\n\n").join(bullet + _prose(str(one)) for one in section.paragraphs))
-    parts += [_prose(line, length) for line in document.notes]
+            parts.append(("\n" if bullet else "\n\n").join(bullet + _format_prose(str(one)) for one in section.paragraphs))
+    parts += [_format_prose(line, length) for line in document.notes]
     if document.signatures:
-        lines = "\n".join(f"<br>{_code(line[: 5 * length])}" for line in document.signatures)
+        lines = "\n".join(f"<br>{_format_code(line[: 5 * length])}" for line in document.signatures)
         parts.append(f"<details><summary>Signatures</summary>\n{lines}\n</details>")
-    if address := _address(link):
+    if address := _get_safe_address(link):
         parts.append(f"[More]({address})")
     return [part for part in parts if part]
 
 
-def _table(table: Table, length: int) -> str:
-    shown = layout(table)
-    heads = [cell(one.heading, length) for one in shown]
+def _format_table(table: Table, length: int) -> str:
+    shown = format_columns(table)
+    heads = [format_cell(one.heading, length) for one in shown]
     rows = [heads, ["---:" if one.numeric else "---" for one in shown]]
-    rows += [[_cell(one, row, length) for one in shown] for row in range(len(table.rows))]
+    rows += [[_format_table_cell(one, row, length) for one in shown] for row in range(len(table.rows))]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cell(shown: PrintedColumn, row: int, length: int) -> str:
+def _format_table_cell(shown: PrintedColumn, row: int, length: int) -> str:
     mark = shown.marks[row]
-    text = cell(str(shown.cells[row]), length) + " " * mark.startswith(" ") + (cell(mark, length) if mark else "")
+    text = format_cell(str(shown.cells[row]), length) + " " * mark.startswith(" ") + (format_cell(mark, length) if mark else "")
     bold = shown.column.bold and not shown.interval and text.strip()
     return f"**{text}**" if bold else text
 
 
-def cell(text: str, length: int = LENGTHS[0]) -> str:
+def format_cell(text: str, length: int = LENGTHS[0]) -> str:
     """A text in a table: as it is where nothing in it can be taken for something else, otherwise all of it as code.
 
-    >>> cell("a dog, running"), cell("<b> | @all")
+    >>> format_cell("a dog, running"), format_cell("<b> | @all")
     ('a dog, running', '<code>&#60;b&#62; &#124; &#64;all</code>')
     """
-    line = _short(" ".join(neutral(text).split()), length)
-    return line if all(map(_is_harmless, line.split(" "))) else _code(line)
+    line = _cut_text(" ".join(escape_controls(text).split()), length)
+    return line if all(map(_is_harmless, line.split(" "))) else _format_code(line)
 
 
-def _prose(text: str, length: int = 1000) -> str:
+def _format_prose(text: str, length: int = 1000) -> str:
     """A sentence of ours, in which names of files and ids may occur: words that are not harmless become code."""
-    words = " ".join(neutral(text).split()).split(" ")
-    return " ".join(word if _is_harmless(word) else _code(_short(word, length)) for word in words)
+    words = " ".join(escape_controls(text).split()).split(" ")
+    return " ".join(word if _is_harmless(word) else _format_code(_cut_text(word, length)) for word in words)
 
 
 def _is_harmless(word: str) -> bool:
@@ -104,11 +104,11 @@ def _is_harmless(word: str) -> bool:
     return not inner or _HARMLESS.fullmatch(inner) is not None
 
 
-def _short(text: str, length: int) -> str:
+def _cut_text(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def _code(text: str) -> str:
+def _format_code(text: str) -> str:
     signs = "".join(
         character if character.isalnum() or character == " " or ord(character) > 127 else f"&#{ord(character)};"
         for character in text
@@ -116,7 +116,7 @@ def _code(text: str) -> str:
     return f"<code>{signs}</code>"
 
 
-def _address(link: str) -> str:
+def _get_safe_address(link: str) -> str:
     """The address where it is one of the web, with what could end the link left out."""
     try:
         parts = urlsplit(link)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError, require
-from captious.render._charts import ROWS, WIDE, nudge, pick_dots, shortened, trend
+from captious.render._charts import ROWS, WIDE, compute_trend, cut_name, nudge, pick_dots
 from captious.render._plots import Plot
 from captious.render.document import NAN, Chart
 from captious.render.notebook import COLORS
@@ -28,13 +28,13 @@ GRAY, PALE = "#6b7280", "#e5e7eb"
 
 def draw_plot(plot: Plot, ax: Any = None) -> Any:
     """Draw a plot into a new figure, into axes, or into as many axes as it has panels; return the figure."""
-    panels = _new_axes(plot) if ax is None else _given_axes(plot, ax)
+    panels = _make_axes(plot) if ax is None else _get_user_axes(plot, ax)
     for index, (chart, axes) in enumerate(zip(plot.charts, panels, strict=True)):
         beside = plot.across > 1
         _DRAWINGS[chart.kind](axes, chart, not beside)
         if chart.kind in ROWS and index % plot.across:
             axes.tick_params(labelleft=False)  # rows have the same names as in the panel before
-        _finish(axes, chart, PANEL if beside else WIDTH)
+        _add_decorations(axes, chart, PANEL if beside else WIDTH)
     figure = panels[0].figure
     if ax is None and plot.title:
         figure.suptitle(plot.title, x=0.02, ha="left", fontsize="large", **PLAIN)
@@ -44,12 +44,12 @@ def draw_plot(plot: Plot, ax: Any = None) -> Any:
     return figure
 
 
-def _new_axes(plot: Plot) -> list[Any]:
+def _make_axes(plot: Plot) -> list[Any]:
     """Return the axes of a new figure, one for each panel."""
     pyplot = require("matplotlib.pyplot", "plot")
     lines = math.ceil(len(plot.charts) / plot.across)
-    heights = [max(map(_height, plot.charts[line * plot.across :][: plot.across])) for line in range(lines)]
-    names = max((min(len(name), WIDE.name) for chart in plot.charts[:1] for name in _row_names(chart)), default=0)
+    heights = [max(map(_compute_height, plot.charts[line * plot.across :][: plot.across])) for line in range(lines)]
+    names = max((min(len(name), WIDE.name) for chart in plot.charts[:1] for name in _list_row_names(chart)), default=0)
     width = WIDTH if plot.across == 1 else plot.across * PANEL + names / LETTERS
     figure = pyplot.figure(figsize=(width, sum(heights) + 0.35 * bool(plot.title)), layout="constrained")
     if "inline" in pyplot.get_backend():
@@ -61,7 +61,7 @@ def _new_axes(plot: Plot) -> list[Any]:
     return axes[: len(plot.charts)]
 
 
-def _given_axes(plot: Plot, ax: Any) -> list[Any]:
+def _get_user_axes(plot: Plot, ax: Any) -> list[Any]:
     """Return the user's axes for the panels; a single one is divided."""
     number = len(plot.charts)
     axes = list(np.ravel(ax))
@@ -78,23 +78,23 @@ def _given_axes(plot: Plot, ax: Any) -> list[Any]:
     return [axes[0].inset_axes((*corner, 0.9 * width, 0.6 * height)) for corner in corners]
 
 
-def _height(chart: Chart) -> float:
-    rows = len(_row_names(chart)) * max(ROW, 0.08 * len(chart.series) if chart.kind == "dots" else 0)
-    titles = 0.25 * bool(chart.title) + 0.15 * len(_note_lines(chart, WIDTH))
+def _compute_height(chart: Chart) -> float:
+    rows = len(_list_row_names(chart)) * max(ROW, 0.08 * len(chart.series) if chart.kind == "dots" else 0)
+    titles = 0.25 * bool(chart.title) + 0.15 * len(_wrap_note(chart, WIDTH))
     return titles + (rows + FRAME if chart.kind in ROWS else PLANE)
 
 
-def _row_names(chart: Chart) -> list[str]:
+def _list_row_names(chart: Chart) -> list[str]:
     """Return the names of the rows: one per value, or of dots one per name."""
     names = [str(name) for series in chart.series for name in series.x] if chart.kind in ROWS else []
     return list(dict.fromkeys(names)) if chart.kind == "dots" else names
 
 
-def _note_lines(chart: Chart, width: float) -> list[str]:
+def _wrap_note(chart: Chart, width: float) -> list[str]:
     return textwrap.wrap(chart.note, int(width * LETTERS))
 
 
-def _finish(axes: Any, chart: Chart, width: float) -> None:
+def _add_decorations(axes: Any, chart: Chart, width: float) -> None:
     """Add what all kinds have: title, note, axis titles, dashed lines, a light grid, a legend of several series."""
     upright = chart.kind in ROWS
     for spine in axes.spines.values():
@@ -117,7 +117,7 @@ def _finish(axes: Any, chart: Chart, width: float) -> None:
             else ((1, chart.reference), axes.get_yaxis_transform())
         )
         _write(axes, chart.reference_name, at, where, (0, 3), ha="center" if upright else "right", va="bottom")
-    lines = _note_lines(chart, width)
+    lines = _wrap_note(chart, width)
     above = 3 + 11 * (named and upright)
     if lines:
         _write(axes, "\n".join(lines), (0, 1), axes.transAxes, (0, above), ha="left", va="bottom")
@@ -127,7 +127,7 @@ def _finish(axes: Any, chart: Chart, width: float) -> None:
         )
     if len(chart.series) > 1 and chart.kind != "intervals":
         handles, labels = axes.get_legend_handles_labels()
-        where = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.5 / max(1, _height(chart) - FRAME))}
+        where = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.5 / max(1, _compute_height(chart) - FRAME))}
         legend = axes.legend(handles, labels, **where, ncols=2, frameon=False, fontsize=SMALL)
         for text in legend.get_texts():
             text.set_parse_math(False)
@@ -149,15 +149,15 @@ def _write(axes: Any, text: str, at: tuple[Any, Any], where: Any, shift: tuple[f
     )
 
 
-def _color(index: int) -> str:
+def _get_color(index: int) -> str:
     return COLORS[index % len(COLORS)]
 
 
-def _frame_rows(axes: Any, chart: Chart) -> list[str]:
+def _label_rows(axes: Any, chart: Chart) -> list[str]:
     """Name the rows, the first at the top, and shade every second group of rows."""
-    names = _row_names(chart)
+    names = _list_row_names(chart)
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), [shortened(name, WIDE.name) for name in names], **PLAIN)
+    axes.set_yticks(range(len(names)), [cut_name(name, WIDE.name) for name in names], **PLAIN)
     for row, band in enumerate(chart.bands):
         if band % 2:
             axes.axhspan(row - 0.5, row + 0.5, color="black", alpha=0.05, linewidth=0)
@@ -170,17 +170,17 @@ def _draw_dot(axes: Any, chart: Chart, index: int, point: int, y: float, size: f
     value, (low, high) = series.y[point], (part[point] if len(part) else NAN for part in (series.low, series.high))
     text = f"{value:.{chart.decimals}f}"
     if math.isfinite(low) and math.isfinite(high):
-        axes.plot([low, high], [y, y], color=_color(index), linewidth=width, alpha=0.6, solid_capstyle="round")
+        axes.plot([low, high], [y, y], color=_get_color(index), linewidth=width, alpha=0.6, solid_capstyle="round")
         text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
     hollow = len(series.hollow) > 0 and series.hollow[point]
-    fill = axes.get_facecolor() if hollow else _color(index)
-    axes.plot([value], [y], "o", markersize=size, color=_color(index), markerfacecolor=fill, zorder=3)
+    fill = axes.get_facecolor() if hollow else _get_color(index)
+    axes.plot([value], [y], "o", markersize=size, color=_get_color(index), markerfacecolor=fill, zorder=3)
     return text
 
 
 def _draw_intervals(axes: Any, chart: Chart, numbers: bool) -> None:
     """Draw a row per value with its interval, and its number on the right; a mark above its dot."""
-    _frame_rows(axes, chart)
+    _label_rows(axes, chart)
     row = 0
     for index, series in enumerate(chart.series):
         for point, value in enumerate(series.y):
@@ -195,32 +195,32 @@ def _draw_intervals(axes: Any, chart: Chart, numbers: bool) -> None:
 
 def _draw_dots(axes: Any, chart: Chart, numbers: bool) -> None:
     """Draw a row per name: a dot with its interval for each series, or a dot per value and a bar at their mean."""
-    names = _frame_rows(axes, chart)
+    names = _label_rows(axes, chart)
     for index, series in enumerate(chart.series):
         shift = 0.7 * ((index + 0.5) / len(chart.series) - 0.5)
         rows = np.array([names.index(str(name)) for name in series.x], dtype=np.float64) + shift
         if len(series.low):
             for point in np.flatnonzero(np.isfinite(series.y)):
                 _draw_dot(axes, chart, index, int(point), float(rows[point]), 5, 2)
-            axes.plot([], [], "o", color=_color(index), label=series.name)
+            axes.plot([], [], "o", color=_get_color(index), label=series.name)
             continue
         values = np.asarray(series.y, dtype=np.float64)
         axes.plot(
-            values, rows, "o", color=_color(index), alpha=0.45, markersize=5, markeredgewidth=0, label=series.name
+            values, rows, "o", color=_get_color(index), alpha=0.45, markersize=5, markeredgewidth=0, label=series.name
         )
         for y in np.unique(rows):
             own = values[(rows == y) & np.isfinite(values)]
             if len(own):
-                axes.plot([own.mean()] * 2, [y - 0.2, y + 0.2], color=_color(index), linewidth=3)
+                axes.plot([own.mean()] * 2, [y - 0.2, y + 0.2], color=_get_color(index), linewidth=3)
 
 
 def _draw_bars(axes: Any, chart: Chart, numbers: bool) -> None:
     """Draw a bar from zero per row, and its number on the right."""
-    _frame_rows(axes, chart)
+    _label_rows(axes, chart)
     row = 0
     for index, series in enumerate(chart.series):
         rows = range(row, row + len(series.y))
-        axes.barh(rows, series.y, height=0.55, color=_color(index), label=series.name)
+        axes.barh(rows, series.y, height=0.55, color=_get_color(index), label=series.name)
         for point, value in enumerate(series.y):
             label = series.labels[point] if len(series.labels) else f"{value:.{chart.decimals}f}"
             if numbers and math.isfinite(value):
@@ -237,24 +237,24 @@ def _draw_lines(axes: Any, chart: Chart, numbers: bool) -> None:
         x = np.array([ticks.index(str(at)) + shift if named else float(at) for at in series.x], dtype=np.float64)
         y = np.asarray(series.y, dtype=np.float64)
         valid = np.isfinite(y)
-        axes.plot(x[valid], y[valid], color=_color(index), linewidth=1.6, label=series.name)
+        axes.plot(x[valid], y[valid], color=_get_color(index), linewidth=1.6, label=series.name)
         if len(series.low):
             axes.vlines(
                 x[valid],
                 np.asarray(series.low)[valid],
                 np.asarray(series.high)[valid],
-                color=_color(index),
+                color=_get_color(index),
                 linewidth=1,
             )
         if valid.sum() <= 60:
             hollow = np.asarray(series.hollow, dtype=bool) if len(series.hollow) else np.zeros(len(y), dtype=bool)
-            for chosen, fill in ((valid & ~hollow, _color(index)), (valid & hollow, axes.get_facecolor())):
+            for chosen, fill in ((valid & ~hollow, _get_color(index)), (valid & hollow, axes.get_facecolor())):
                 axes.plot(
-                    x[chosen], y[chosen], "o", color=_color(index), markerfacecolor=fill, markersize=4.5, zorder=3
+                    x[chosen], y[chosen], "o", color=_get_color(index), markerfacecolor=fill, markersize=4.5, zorder=3
                 )
     if named:
         every = max(1, math.ceil(len(ticks) / (2 * WIDE.ticks)))
-        axes.set_xticks(range(0, len(ticks), every), [shortened(name, 14) for name in ticks[::every]], **PLAIN)
+        axes.set_xticks(range(0, len(ticks), every), [cut_name(name, 14) for name in ticks[::every]], **PLAIN)
 
 
 def _draw_scatter(axes: Any, chart: Chart, numbers: bool) -> None:
@@ -265,12 +265,12 @@ def _draw_scatter(axes: Any, chart: Chart, numbers: bool) -> None:
         dots = pick_dots(valid, WIDE.dots)
         shift = nudge(dots) * 0.03 * (np.ptp(x[valid]) if len(valid) else 0) if chart.trend else 0.0
         look = {"s": 8, "alpha": 0.3} if chart.trend else {"s": 32, "alpha": 0.65}
-        axes.scatter(x[dots] + shift, y[dots], color=_color(index), linewidths=0, label=series.name, **look)
+        axes.scatter(x[dots] + shift, y[dots], color=_get_color(index), linewidths=0, label=series.name, **look)
         for point in dots if len(series.names) else ():
             _write(axes, series.names[point], (x[point], y[point]), axes.transData, (5, 0), va="center")
-        means = trend(x[valid], y[valid]) if chart.trend else []
+        means = compute_trend(x[valid], y[valid]) if chart.trend else []
         if means:
-            axes.plot(*zip(*means, strict=True), color=_color(1), linewidth=2.2)
+            axes.plot(*zip(*means, strict=True), color=_get_color(1), linewidth=2.2)
 
 
 def _draw_histogram(axes: Any, chart: Chart, numbers: bool) -> None:
@@ -282,7 +282,7 @@ def _draw_histogram(axes: Any, chart: Chart, numbers: bool) -> None:
             series.y,
             np.diff(edges),
             align="edge",
-            color=_color(index),
+            color=_get_color(index),
             edgecolor="white",
             linewidth=0.4,
             label=series.name,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious.errors import InputError, format_suggestion
-from captious.render._cells import has_interval, numeric
+from captious.render._cells import get_number, has_interval
 from captious.render.document import NAN, Cell, Chart, Column, Document, Items, Series, Table
 
 # The number of bins of a distribution.
@@ -63,10 +63,10 @@ def _has_values(table: Table, index: int) -> bool:
 
 def _plot_charts(charts: Sequence[Chart]) -> Plot:
     beside = charts[0].kind in ("scatter", "lines", "histogram")
-    return Plot(charts, across=_across(len(charts)) if beside else 1)
+    return Plot(charts, across=_count_across(len(charts)) if beside else 1)
 
 
-def _across(panels: int) -> int:
+def _count_across(panels: int) -> int:
     """Return the panels in a line: three, or two where that leaves no single one behind."""
     return panels if panels < 4 else 2 if panels == 4 else 3
 
@@ -95,7 +95,7 @@ def _plot_table(table: Table) -> Plot:
     if not small:
         shared["x"] = f"{column.name} × 100" if column.scale == 100 and not column.unit else column.name
     charts = [
-        Chart("intervals", _series(points, apart=small), title=panel if small else "", **shared)
+        Chart("intervals", _make_series(points, apart=small), title=panel if small else "", **shared)
         for panel, points in panels.items()
     ]
     marks = {point.mark for points in panels.values() for point in points} - {""}
@@ -105,7 +105,7 @@ def _plot_table(table: Table) -> Plot:
         return Plot([replace(charts[0], title=table.title, note=note)])
     if not small:  # one title of the axis is enough for panels under one another
         charts[:-1] = [replace(chart, x="") for chart in charts[:-1]]
-    return Plot(charts, table.title, note, _across(len(charts)) if small else 1)
+    return Plot(charts, table.title, note, _count_across(len(charts)) if small else 1)
 
 
 class _Point(NamedTuple):
@@ -118,10 +118,10 @@ class _Point(NamedTuple):
     @classmethod
     def of(cls, name: str, column: Column, cell: Any) -> _Point:
         low, high, mark = (cell.low, cell.high, cell.mark) if isinstance(cell, Cell) else (NAN, NAN, "")
-        return cls(name, column.scale * numeric(cell), column.scale * low, column.scale * high, mark)
+        return cls(name, column.scale * get_number(cell), column.scale * low, column.scale * high, mark)
 
 
-def _series(points: Sequence[_Point], apart: bool) -> list[Series]:
+def _make_series(points: Sequence[_Point], apart: bool) -> list[Series]:
     """Return points as one series, or each as a series of its own, which has its own color."""
     groups = [[point] for point in points] if apart else [points]
     series = []
@@ -149,4 +149,4 @@ def _plot_items(items: Items) -> Plot:
             series = [Series(name, [name], [half], [low], [high]) for name, (low, half, high) in quantiles.items()]
             charts.append(Chart("intervals", series, metric.label, decimals=4))
     note = "" if len(items.systems) == 1 else "Median and middle half"
-    return Plot(charts, "Values per item", note, _across(len(charts)))
+    return Plot(charts, "Values per item", note, _count_across(len(charts)))

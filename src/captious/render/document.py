@@ -192,7 +192,7 @@ class Table:
         numbers = [index for index, column in enumerate(self.heads) if column.kind != "text"]
         return max(1, numbers[0] if numbers else 1)
 
-    def abridged(self, shown: int, what: str) -> list[Table]:
+    def cut_after(self, shown: int, what: str) -> list[Table]:
         """The first rows, with a note on how many are left out, and the whole table as a detail ``all_key``.
 
         A table that has no more rows than ``shown`` stays as it is. ``what`` are its rows, such as raters.
@@ -402,14 +402,14 @@ class Result(ABC):
         """Write what the document does not hold, such as values per item, into a run's folder."""
 
     def __str__(self) -> str:
-        from captious.render.terminal import plain_text
+        from captious.render.terminal import format_text
 
-        return plain_text(self.document())
+        return format_text(self.document())
 
     def _repr_html_(self) -> str:
-        from captious.render.notebook import notebook
+        from captious.render.notebook import render_notebook
 
-        return notebook(self.document())
+        return render_notebook(self.document())
 
     def plot(self, name: str | None = None, *, ax: Any = None) -> Any:
         """Draw the result with matplotlib and return the figure; needs the extra ``plot``, and no network.
@@ -431,7 +431,7 @@ class Result(ABC):
         them so, and a notebook shows ``report.in_percent()``.
         """
         document = self.document()
-        sections = [_in_percent(section) for section in document.sections]
+        sections = [_scale_section(section) for section in document.sections]
         signatures = [*document.signatures, *(["shown:x100"] if document.signatures else [])]
         return replace(document, sections=sections, notes=[*document.notes, PERCENT], signatures=signatures)
 
@@ -453,7 +453,7 @@ class Result(ABC):
             with write_atomically(path) as draft:
                 suffix = Path(path).suffix.lower()
                 shown = self.in_percent() if percent and suffix != ".json" else self.document()
-                _write_one(shown, draft, suffix)
+                _write_file(shown, draft, suffix)
             return
         with whole_folder(path, overwrite) as folder:
             self.write_files(folder)
@@ -464,15 +464,15 @@ class Result(ABC):
         """What a saved result shows, by the name of the file: a CSV file per table, the page, LaTeX, text and JSON."""
         from captious.render import _latex as latex
         from captious.render import html, tables, terminal
-        from captious.render._folders import without_folders
+        from captious.render._folders import remove_folders
 
         document = self.in_percent() if percent else self.document()
-        shared = without_folders(document)
+        shared = remove_folders(document)
         return {
-            **{f"{key}.csv": tables.csv_text(table) for key, table in document.tables.items()},
-            f"{document.name}.html": html.page(document),
-            f"{document.name}.tex": latex.document(shared),
-            f"{document.name}.txt": terminal.plain_text(shared, terminal.WIDE, signatures=True) + "\n",
+            **{f"{key}.csv": tables.format_csv(table) for key, table in document.tables.items()},
+            f"{document.name}.html": html.render_page(document),
+            f"{document.name}.tex": latex.format_document(shared),
+            f"{document.name}.txt": terminal.format_text(shared, terminal.WIDE, signatures=True) + "\n",
             self.json_file: tables.to_json(self.document()),
         }
 
@@ -480,13 +480,13 @@ class Result(ABC):
         """The tables for a paper."""
         from captious.render import _latex as latex
 
-        return latex.document(self.document())
+        return latex.format_document(self.document())
 
     def to_markdown(self, link: str = "") -> str:
         """The texts and tables as GitHub's Markdown, short enough for a comment; ``link`` says where there is more."""
-        from captious.render._markdown import markdown
+        from captious.render._markdown import format_markdown
 
-        return markdown(self.document(), link)
+        return format_markdown(self.document(), link)
 
     def to_pandas(self, table: str | None = None) -> Any:
         """A table as a data frame: the first, or the one of this key."""
@@ -508,9 +508,9 @@ class Result(ABC):
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
         """The columns of a table that frames and files are made of."""
-        from captious.render.tables import columns
+        from captious.render.tables import get_columns
 
-        return columns(self.document().table(table))
+        return get_columns(self.document().table(table))
 
     def to_dict(self) -> dict[str, Any]:
         """The data of the document as plain values, as JSON holds them."""
@@ -556,29 +556,29 @@ def _refuse_kind(path: str | Path) -> None:
         raise InputError(f"{path}: expected a folder, or a file that ends in {', '.join(FILES)}")
 
 
-def _write_one(document: Document, path: Path, suffix: str) -> None:
+def _write_file(document: Document, path: Path, suffix: str) -> None:
     from captious.render import _latex as latex
     from captious.render import html, tables, terminal
-    from captious.render._folders import without_folders
+    from captious.render._folders import remove_folders
 
     if suffix == ".parquet":
-        tables.write_parquet(path, tables.columns(document.table()))
+        tables.write_parquet(path, tables.get_columns(document.table()))
     elif suffix == ".csv":
         tables.write_csv(document.table(), path)
     else:
         writers: dict[str, Callable[[Document], str]] = {
             ".json": tables.to_json,
-            ".html": html.page,
-            ".tex": lambda shown: latex.document(without_folders(shown)),
-            ".txt": lambda shown: terminal.plain_text(without_folders(shown), terminal.WIDE, signatures=True) + "\n",
+            ".html": html.render_page,
+            ".tex": lambda shown: latex.format_document(remove_folders(shown)),
+            ".txt": lambda shown: terminal.format_text(remove_folders(shown), terminal.WIDE, signatures=True) + "\n",
         }
         path.write_text(writers[suffix](document), encoding="utf-8", errors="replace", newline="\n")
 
 
-def _in_percent(section: Section) -> Section:
+def _scale_section(section: Section) -> Section:
     """A section with the columns and values of scores × 100."""
     if isinstance(section, Group):
-        return replace(section, sections=[_in_percent(one) for one in section.sections])
+        return replace(section, sections=[_scale_section(one) for one in section.sections])
     if isinstance(section, Table):
         columns = [
             one if one.percent is None else replace(one, scale=100 * one.scale, decimals=one.percent)
@@ -625,7 +625,7 @@ class Document(Result):
             if isinstance(section, Group):
                 yield from self.walk(section.sections)
 
-    def abridged(self, shown: int) -> Document:
+    def cut_after(self, shown: int) -> Document:
         """Return the document with only its first sections on the terminal; pages and files have the others too."""
         details = [
             replace(section, detail=True) if isinstance(section, (Text, Table)) else section

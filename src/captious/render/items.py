@@ -17,7 +17,7 @@ import numpy.typing as npt
 from captious._core.types import Floats
 from captious.options import get_runtime, using
 from captious.render.document import HasPicture, Items, Why
-from captious.render.sections import section_data
+from captious.render.sections import convert_sections
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,15 +40,15 @@ SIDE = 224
 Source = str | HasPicture | npt.NDArray[np.uint8] | None
 
 
-def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
+def build_explorer_data(items: Items) -> tuple[dict[str, Any], list[str]]:
     """Plain data for the scripts, and the thumbnails as data URIs: scores of all items, texts of those selected."""
     signs = [1 if metric.higher_is_better else -1 for metric in items.metrics]
     columns = [sign * column for system in items.values for sign, column in zip(signs, system, strict=True)]
-    shown = select(columns, len(items.ids), items.limit)
-    present = _with_remainder(shown, len(items.ids))
+    shown = select_items(columns, len(items.ids), items.limit)
+    present = _add_remainder(shown, len(items.ids))
     numbers = {index: number for number, index in enumerate(present)}
     sources = [items.images[index] for index in shown] if items.images else [None] * len(shown)
-    images, pictures = thumbnails(sources)
+    images, pictures = make_thumbnails(sources)
     ids = [items.ids[index] for index in present]
     data = {
         "ids": ids,
@@ -60,7 +60,7 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
         ],
         "values": [[np.round(column[present], DECIMALS) for column in system] for system in items.values],
         "language": items.language,
-        "lengths": [[_words(texts[index], items.count_words) for index in present] for texts in items.texts],
+        "lengths": [[_count_mean_words(texts[index], items.count_words) for index in present] for texts in items.texts],
         "reasons": [[{key: why[key] for key in ids if key in why} for why in system] for system in items.reasons]
         or [[{} for _ in items.metrics] for _ in items.systems],
         "shown": [numbers[index] for index in shown],
@@ -68,14 +68,14 @@ def explorer(items: Items) -> tuple[dict[str, Any], list[str]]:
         "references": [items.references[index] if len(items.references) else () for index in shown],
         "fields": [
             {
-                name: shown_field(column[index])[:FIELD]
+                name: format_field(column[index])[:FIELD]
                 for name, column in items.fields.items()
                 if is_shown(column[index])
             }
             for index in shown
         ],
         "pictures": pictures,
-        "explanations": _explanations(items, shown, numbers),
+        "explanations": _collect_explanations(items, shown, numbers),
         "unreadable": sum(bool(one) and number is None for one, number in zip(sources, pictures, strict=True)),
     }
     return data, images
@@ -92,12 +92,12 @@ def is_shown(value: Any) -> bool:
     )
 
 
-def shown_field(value: Any) -> str:
+def format_field(value: Any) -> str:
     """A value of a further column as it is shown."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _with_remainder(shown: Sequence[int], items: int) -> list[int]:
+def _add_remainder(shown: Sequence[int], items: int) -> list[int]:
     """The items that the page knows of: all, or those with texts and so many others, drawn at random."""
     if items <= ITEMS:
         return list(range(items))
@@ -106,7 +106,7 @@ def _with_remainder(shown: Sequence[int], items: int) -> list[int]:
     return sorted([*shown, *others.tolist()])
 
 
-def _explanations(items: Items, shown: Sequence[int], numbers: Mapping[int, int]) -> list[dict[str, Any]]:
+def _collect_explanations(items: Items, shown: Sequence[int], numbers: Mapping[int, int]) -> list[dict[str, Any]]:
     """The explanations of each metric that has any, by system and the item's number on the page."""
     explained = [number for number, metric in enumerate(items.metrics) if metric.explained]
     if items.explain is None or not explained:
@@ -114,17 +114,17 @@ def _explanations(items: Items, shown: Sequence[int], numbers: Mapping[int, int]
     most = max(1, EXPLANATIONS // (len(explained) * len(items.systems)))
     explanations = []
     for metric in explained:
-        chosen = shown if len(shown) <= most else _worth_explaining(items, metric, shown, most)
+        chosen = shown if len(shown) <= most else _select_explained(items, metric, shown, most)
         systems = [items.explain(system, metric, chosen) for system in range(len(items.systems))]
         keys = [str(numbers[index]) for index in chosen]
-        by_item = [dict(zip(keys, map(_why, whys), strict=True)) for whys in systems if whys]
+        by_item = [dict(zip(keys, map(_convert_why, whys), strict=True)) for whys in systems if whys]
         if len(by_item) == len(systems):
             whole = len(chosen) == len(shown)
             explanations.append({"metric": metric, "whole": whole, "number": len(chosen), "systems": by_item})
     return explanations
 
 
-def _worth_explaining(items: Items, metric: int, shown: Sequence[int], most: int) -> list[int]:
+def _select_explained(items: Items, metric: int, shown: Sequence[int], most: int) -> list[int]:
     """Items without a value, as many as a part of the room allows, and those with the worst values."""
     sign = 1 if items.metrics[metric].higher_is_better else -1
     totals = np.sum([sign * system[metric][shown] for system in items.values], axis=0)
@@ -134,16 +134,16 @@ def _worth_explaining(items: Items, metric: int, shown: Sequence[int], most: int
     return sorted(shown[place] for place in [*unscored, *order[: most - len(unscored)]])
 
 
-def _why(why: Why) -> dict[str, Any]:
-    return {"summary": why.summary, "sections": section_data(why.sections, ROWS)}
+def _convert_why(why: Why) -> dict[str, Any]:
+    return {"summary": why.summary, "sections": convert_sections(why.sections, ROWS)}
 
 
-def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
+def select_items(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
     """Indices of the items on the page: half are the worst, a quarter the best, in turns by column; the rest are drawn.
 
     Columns hold one value per item, higher being better; NaN is neither good nor bad.
 
-    >>> select([np.array([0.5, 0.1, np.nan, 0.9, 0.3, 0.7])], 6, 2)
+    >>> select_items([np.array([0.5, 0.1, np.nan, 0.9, 0.3, 0.7])], 6, 2)
     [1, 3]
     """
     if items <= limit:
@@ -161,20 +161,20 @@ def select(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
     return sorted(chosen)
 
 
-def _words(texts: Sequence[str], count: Callable[[Sequence[str]], Sequence[int]] | None) -> float | None:
+def _count_mean_words(texts: Sequence[str], count: Callable[[Sequence[str]], Sequence[int]] | None) -> float | None:
     """Mean length of the texts in words."""
     lengths = count(texts) if count else [len(text.split()) for text in texts]
     return round(sum(lengths) / len(texts), 2) if len(texts) else None
 
 
-def thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], list[int | None]]:
+def make_thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], list[int | None]]:
     """Each different picture once as a data URI, and for every image the number of its picture."""
     distinct = list(dict.fromkeys(image for image in images if image))
     runtime = get_runtime()
 
     def drawn(image: str | HasPicture) -> str | None:
         with using(runtime):  # a thread does not inherit it
-            return thumbnail(image)
+            return make_thumbnail(image)
 
     with ThreadPoolExecutor() as pool:
         uris = dict(zip(distinct, pool.map(drawn, distinct), strict=True))
@@ -185,20 +185,20 @@ def thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], li
     return list(numbers), [numbers.get(uris[image] or "") if image else None for image in images]
 
 
-def thumbnail(source: Source) -> str | None:
+def make_thumbnail(source: Source) -> str | None:
     """A file, an image in memory or an array of pixels as a data URI; None where it cannot be read."""
-    small = small_image(source)
+    small = make_small_image(source)
     return None if small is None else f"data:image/{small[0]};base64,{b64encode(small[1]).decode()}"
 
 
-def small_image(source: Source, side: int = SIDE) -> tuple[str, bytes] | None:
+def make_small_image(source: Source, side: int = SIDE) -> tuple[str, bytes] | None:
     """An image of at most so many pixels a side, as ``webp`` or ``jpeg`` with its bytes; None if it cannot be read."""
     from PIL import Image, features
 
     kind = "webp" if features.check("webp") else "jpeg"
     buffer = BytesIO()
     try:
-        small = _small(source, side)
+        small = _open_small(source, side)
         white = Image.new("RGBA", small.size, "white")
         Image.alpha_composite(white, small).convert("RGB").save(buffer, kind, quality=80)
     except (OSError, ValueError, TypeError, SyntaxError, MemoryError, Image.DecompressionBombError):
@@ -206,7 +206,7 @@ def small_image(source: Source, side: int = SIDE) -> tuple[str, bytes] | None:
     return kind, buffer.getvalue()
 
 
-def _small(source: Source, side: int) -> Image:
+def _open_small(source: Source, side: int) -> Image:
     from PIL import Image, ImageOps
 
     if source is None or isinstance(source, np.ndarray):
@@ -217,7 +217,7 @@ def _small(source: Source, side: int) -> Image:
     upright = get_runtime().upright
     if not isinstance(source, str):
         opened = source.picture()
-        picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened.copy())
+        picture = _convert_to_eight_bits(ImageOps.exif_transpose(opened) if upright else opened.copy())
         picture.thumbnail((side, side))
         return picture.convert("RGBA")
     if not Path(source).is_file():  # A named pipe would keep the reader waiting for ever.
@@ -225,12 +225,12 @@ def _small(source: Source, side: int) -> Image:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with Image.open(source) as opened:
-            picture = _eight_bits(ImageOps.exif_transpose(opened) if upright else opened)
+            picture = _convert_to_eight_bits(ImageOps.exif_transpose(opened) if upright else opened)
             picture.thumbnail((side, side))
             return picture.convert("RGBA")
 
 
-def _eight_bits(picture: Any) -> Image:
+def _convert_to_eight_bits(picture: Any) -> Image:
     """Grey levels of 16 or 32 bits brought into the range of a byte, which PIL itself would cut off at white."""
     from PIL import Image
 

@@ -20,25 +20,25 @@ COLORS = ("#3a86c8", "#d97a1a", "#1f9d74", "#bf5ba3", "#9a8a1c", "#3aa0c9", "#d0
 LINE, SHADE = "rgba(128,128,128,.3)", "rgba(128,128,128,.16)"
 
 
-def notebook(document: Document) -> str:
+def render_notebook(document: Document) -> str:
     """The HTML of a notebook's cell: title, warnings, sections, notes, and the signatures folded."""
     parts = [f'<div class="title">{escape(document.title)}</div>']
     parts += [f'<div class="about">{escape(document.about)}</div>'] if document.about else []
-    parts.append(html.warning_boxes(document.warnings))
-    parts += map(html.draw, _shown(document))
+    parts.append(html.render_warnings(document.warnings))
+    parts += map(html.render_section, _select_sections(document))
     parts += [f'<div class="note">{escape(note)}</div>' for note in document.notes]
     if document.signatures:
         summary = "<summary>signatures: everything that can change the numbers</summary>"
-        parts.append(f"<details>{summary}{html.signature_list(document)}</details>")
-    body = _styled("".join(parts))
+        parts.append(f"<details>{summary}{html.render_signatures(document)}</details>")
+    body = _apply_styles("".join(parts))
     frame = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:14px;line-height:1.45"
     return f'<div class="captious" style="{frame}">{body}</div>'.encode("utf-8", "replace").decode()
 
 
-def _shown(document: Document) -> list[Section]:
+def _select_sections(document: Document) -> list[Section]:
     """What a cell has room for: no groups, no detail, no clouds of dots, and galleries where they replace a table."""
     shown: list[Section] = []
-    for section in html.without_replaced(document.sections):
+    for section in html.drop_replaced(document.sections):
         if isinstance(section, Table) and not section.detail:
             section = replace(section, title="") if section.title == document.title else section
             if len(section.rows) > ROWS:
@@ -57,7 +57,7 @@ def _shown(document: Document) -> list[Section]:
     return shown
 
 
-def _styled(markup: str) -> str:
+def _apply_styles(markup: str) -> str:
     """The page's markup with styles in place of classes, and without ids and links, which lead nowhere here.
 
     Without a style sheet nothing chooses between the drawings of a chart for a screen and for a phone: the first stays.
@@ -66,10 +66,10 @@ def _styled(markup: str) -> str:
     markup = re.sub(r"</?a\b[^>]*>", "", markup)
     markup = re.sub(r"(</?)h[23]\b", r"\1div", re.sub(r"<h([23])", r'<h\1 class="heading"', markup))
     markup = re.sub(r"var\(--s(\d)\)", lambda match: COLORS[int(match[1])], markup)
-    return re.sub(r"<([a-z]+)((?:\s[^<>]*?)?)(/?)>", lambda match: _restyled(match[1], match[2], match[3]), markup)
+    return re.sub(r"<([a-z]+)((?:\s[^<>]*?)?)(/?)>", lambda match: _apply_tag_style(match[1], match[2], match[3]), markup)
 
 
-def _restyled(tag: str, attributes: str, end: str) -> str:
+def _apply_tag_style(tag: str, attributes: str, end: str) -> str:
     names: list[str] = []
     for match in re.finditer(r'\sclass=(?:"([^"]*)"|(\w+))', attributes):
         names += (match[1] or match[2] or "").split()

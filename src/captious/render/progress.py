@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from captious.render.terminal import messages, words
+from captious.render.terminal import make_rich_text, make_stderr_console
 
 Advance = Callable[[str, float, float], None]
 FIRST_STEP = "reading"
@@ -33,14 +33,14 @@ def display(every: float = MINUTE) -> Iterator[Display]:
 
     Where standard error is no terminal, log lines appear, and every so many seconds a line that says what is at work.
     """
-    console = messages()
+    console = make_stderr_console()
 
     def log(line: str) -> None:
-        console.print(words(line, "yellow"), soft_wrap=True)
+        console.print(make_rich_text(line, "yellow"), soft_wrap=True)
 
     if not console.is_terminal:
         status = Status()
-        with _repeated(every, lambda: log(status.line())):
+        with _call_repeatedly(every, lambda: log(status.line())):
             yield Display(status.begin, status.advance, log)
         return
     from rich.console import Group
@@ -56,7 +56,7 @@ def display(every: float = MINUTE) -> Iterator[Display]:
     )
     from rich.spinner import Spinner
 
-    spinner = Spinner("dots", text=words(FIRST_STEP))
+    spinner = Spinner("dots", text=make_rich_text(FIRST_STEP))
     parts = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     bars = Progress(TextColumn("{task.description}", markup=False), *parts, console=console)
     tasks: dict[str, tuple[TaskID, float]] = {}
@@ -67,16 +67,16 @@ def display(every: float = MINUTE) -> Iterator[Display]:
             before = done if done > 1 else 0
             tasks[what] = (bars.add_task(what, total=total - before), before)
             if str(spinner.text) == FIRST_STEP:  # whoever counts has read
-                spinner.update(text=words(what))
+                spinner.update(text=make_rich_text(what))
         task, before = tasks[what]
         bars.update(task, completed=done - before, total=total - before, visible=done < total)
 
     with Live(Group(spinner, bars), console=console, transient=True):
-        yield Display(lambda step: spinner.update(text=words(step)), advance, log)
+        yield Display(lambda step: spinner.update(text=make_rich_text(step)), advance, log)
 
 
 @contextmanager
-def _repeated(every: float, call: Callable[[], None]) -> Iterator[None]:
+def _call_repeatedly(every: float, call: Callable[[], None]) -> Iterator[None]:
     """Call a function every so many seconds, in a thread that ends with the block."""
     ended = threading.Event()
 

@@ -21,10 +21,10 @@ from captious.render._cells import has_interval
 from captious.render.document import Cell, Column, Document, Phrase, Table
 
 
-def finite(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """The value as JSON can hold it: NaN and infinities are null, arrays are lists, dataclasses are objects.
 
-    >>> finite({"a": float("nan"), "b": np.array([1.0, np.inf]), "c": (np.int64(3), True)})
+    >>> to_json_value({"a": float("nan"), "b": np.array([1.0, np.inf]), "c": (np.int64(3), True)})
     {'a': None, 'b': [1.0, None], 'c': [3, True]}
     """
     if value is None or isinstance(value, (str, bool, int)):
@@ -36,62 +36,62 @@ def finite(value: Any) -> Any:
     if isinstance(value, (np.bool_, np.integer)):
         return value.item()
     if isinstance(value, Mapping):
-        return {str(key): finite(entry) for key, entry in value.items()}
+        return {str(key): to_json_value(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
-        return finite(value.tolist())
+        return to_json_value(value.tolist())
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [finite(entry) for entry in value]
+        return [to_json_value(entry) for entry in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return finite(asdict(value))
+        return to_json_value(asdict(value))
     return str(value)
 
 
 def dumps(value: Any, indent: int | None = 2) -> str:
     """Strict JSON, which any reader accepts."""
-    return json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(to_json_value(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def to_json(document: Document) -> str:
     """The document as JSON text: its data, or its tables where it has none, with what moves the numbers."""
-    data = document.data or {"tables": {key: records(table) for key, table in document.tables.items()}}
+    data = document.data or {"tables": {key: get_records(table) for key, table in document.tables.items()}}
     lines = {"warnings": document.warnings, "notes": document.notes, "signatures": document.signatures}
-    return dumps({**provenance(), "title": document.title, **lines, **data}) + "\n"
+    return dumps({**get_provenance(), "title": document.title, **lines, **data}) + "\n"
 
 
-def provenance() -> dict[str, Any]:
+def get_provenance() -> dict[str, Any]:
     """The versions that made a result."""
     environment = {"python": platform.python_version(), "numpy": np.__version__, "system": platform.system()}
     return {"captious": __version__, "environment": environment}
 
 
-def columns(table: Table) -> dict[str, list[Any]]:
+def get_columns(table: Table) -> dict[str, list[Any]]:
     """Plain values by column; intervals and standard deviations have columns of their own."""
     plain: dict[str, list[Any]] = {}
     for index, column in enumerate(table.heads):
         cells = [row[index] for row in table.rows]
-        name = _name(column, plain)
-        plain[name] = finite([cell.value if isinstance(cell, Cell) else cell for cell in cells])
+        name = _make_unique_name(column, plain)
+        plain[name] = to_json_value([cell.value if isinstance(cell, Cell) else cell for cell in cells])
         spreads = {"low": any(map(has_interval, cells)), "high": any(map(has_interval, cells))}
         spreads["sd"] = any(isinstance(cell, Cell) and not math.isnan(cell.sd) for cell in cells)
         for part in (part for part, wanted in spreads.items() if wanted):
             ends = [getattr(cell, part) if isinstance(cell, Cell) else None for cell in cells]
-            plain[f"{name}_{part}"] = finite(ends)
+            plain[f"{name}_{part}"] = to_json_value(ends)
     return plain
 
 
-def records(table: Table) -> list[dict[str, Any]]:
+def get_records(table: Table) -> list[dict[str, Any]]:
     """A dictionary per row."""
-    plain = columns(table)
+    plain = get_columns(table)
     return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 
 def write_csv(table: Table | Mapping[str, Iterable[Any]], path: Path) -> None:
-    """Write a table, or columns, as `csv_text` writes them, a row at a time."""
+    """Write a table, or columns, as `format_csv` writes them, a row at a time."""
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
         _write_csv(table, file)
 
 
-def csv_text(table: Table | Mapping[str, Iterable[Any]]) -> str:
+def format_csv(table: Table | Mapping[str, Iterable[Any]]) -> str:
     """A table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by bars.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it.
@@ -102,12 +102,12 @@ def csv_text(table: Table | Mapping[str, Iterable[Any]]) -> str:
 
 
 def _write_csv(table: Table | Mapping[str, Iterable[Any]], file: TextIO) -> None:
-    plain = columns(table) if isinstance(table, Table) else table
+    plain = get_columns(table) if isinstance(table, Table) else table
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(_harmless, plain))
+    writer.writerow(map(_quote_formula, plain))
     for row in zip(*plain.values(), strict=True):
         writer.writerow(
-            _harmless(" | ".join(cell) if isinstance(cell, (list, tuple)) else finite(cell)) for cell in row
+            _quote_formula(" | ".join(cell) if isinstance(cell, (list, tuple)) else to_json_value(cell)) for cell in row
         )
 
 
@@ -115,10 +115,10 @@ def _write_csv(table: Table | Mapping[str, Iterable[Any]], file: TextIO) -> None
 _FORMULA = re.compile(r"[=+\-@\t](?![\d.,]+$)")
 
 
-def _harmless(cell: Any) -> Any:
+def _quote_formula(cell: Any) -> Any:
     """A cell as a spreadsheet shows it: what would be a formula has an apostrophe before it, which makes it a text.
 
-    >>> _harmless("=1+1"), _harmless("-12.5"), _harmless("a - b"), _harmless(-1.5)
+    >>> _quote_formula("=1+1"), _quote_formula("-12.5"), _quote_formula("a - b"), _quote_formula(-1.5)
     ("'=1+1", '-12.5', 'a - b', -1.5)
     """
     if not isinstance(cell, str):
@@ -130,13 +130,13 @@ def _harmless(cell: Any) -> Any:
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object per line."""
     with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-        file.writelines(_line(row) + "\n" for row in rows)
+        file.writelines(_encode_line(row) + "\n" for row in rows)
 
 
 _PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _encode_line(row: Mapping[str, Any]) -> str:
     """Strict JSON in one line. Most rows are plain values, which need no copy that is made finite."""
     try:
         return _PLAIN.encode(row)
@@ -167,10 +167,10 @@ def to_arrow(values: Mapping[str, Any]) -> Any:
     import pyarrow as pa
 
     arrow = (pa.Array, pa.ChunkedArray)
-    return pa.table({name: one if isinstance(one, arrow) else _arrow(list(one)) for name, one in values.items()})
+    return pa.table({name: one if isinstance(one, arrow) else _make_array(list(one)) for name, one in values.items()})
 
 
-def _arrow(values: Sequence[Any]) -> Any:
+def _make_array(values: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     try:
@@ -178,10 +178,10 @@ def _arrow(values: Sequence[Any]) -> Any:
             return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         pass
-    return pa.array([json.dumps(finite(value)) for value in values], pa.string())
+    return pa.array([json.dumps(to_json_value(value)) for value in values], pa.string())
 
 
-def _name(column: Column, taken: Mapping[str, Any]) -> str:
+def _make_unique_name(column: Column, taken: Mapping[str, Any]) -> str:
     """A column's name in files, unlike those before it."""
     name = column.key or re.sub(r"\W+", "_", column.name.lower()).strip("_") or "column"
     number = 2

@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from captious.options import WORDING
-from captious.render._cells import PrintedColumn, layout, numeric
+from captious.render._cells import PrintedColumn, format_columns, get_number
 from captious.render.document import Cell, Column, Document, Phrase, Span, Table, Text
 
 if TYPE_CHECKING:
@@ -50,17 +50,17 @@ _LEFT = "\u200e"
 Lines = Literal["frame", "rule", "none"]
 
 
-def output() -> Console:
+def make_stdout_console() -> Console:
     """Where results go."""
-    return _console(sys.stdout.isatty(), WIDE, stderr=False)
+    return _make_console(sys.stdout.isatty(), WIDE, stderr=False)
 
 
-def messages() -> Console:
+def make_stderr_console() -> Console:
     """Where progress and warnings go."""
-    return _console(sys.stderr.isatty(), 200, stderr=True)
+    return _make_console(sys.stderr.isatty(), 200, stderr=True)
 
 
-def _console(terminal: bool, wide: int, stderr: bool) -> Console:
+def _make_console(terminal: bool, wide: int, stderr: bool) -> Console:
     from rich.console import Console
 
     class PipedConsole(Console):
@@ -74,18 +74,18 @@ def _console(terminal: bool, wide: int, stderr: bool) -> Console:
 
 def warn(warnings: Sequence[str]) -> None:
     """Print warnings on stderr."""
-    console = messages()
+    console = make_stderr_console()
     for warning in warnings:
         text = f"warning: {' '.join(WORDING.get()(warning).split())}"
-        line = words(_wrapped(text, console.width) if console.is_terminal else text)
+        line = make_rich_text(_wrap_text(text, console.width) if console.is_terminal else text)
         line.stylize("yellow", 0, len("warning:"))
         console.print(line, soft_wrap=True)
 
 
-def complain(who: str, message: str) -> None:
+def print_error(who: str, message: str) -> None:
     """Print an error on stderr, its beginning in red."""
-    console = messages()
-    line = words(_wrapped(f"{who}: {message}", console.width))
+    console = make_stderr_console()
+    line = make_rich_text(_wrap_text(f"{who}: {message}", console.width))
     line.stylize("bold red", 0, len(who) + 1)
     console.print(line, soft_wrap=True)
 
@@ -93,55 +93,55 @@ def complain(who: str, message: str) -> None:
 def print_document(document: Document, console: Console | None = None, *, signatures: bool = False) -> None:
     """Warnings on standard error, then titles, texts and tables, notes and signatures, those in full where asked."""
     warn(document.warnings)
-    _draw(document, console or output(), signatures=signatures)
+    _draw_document(document, console or make_stdout_console(), signatures=signatures)
 
 
-def plain_text(document: Document, width: int | None = None, *, signatures: bool = False) -> str:
+def format_text(document: Document, width: int | None = None, *, signatures: bool = False) -> str:
     """The document without colors or lines, as wide as the terminal unless ``width`` says otherwise."""
     from rich.console import Console
 
     file = io.StringIO()
     columns = width or shutil.get_terminal_size().columns
     console = Console(file=file, width=columns, color_system=None, force_terminal=False, force_jupyter=False)
-    _draw(document, console, plain=True, signatures=signatures)
+    _draw_document(document, console, plain=True, signatures=signatures)
     lines = [line.rstrip() for line in file.getvalue().split("\n")]
-    warnings = [_wrapped(f"warning: {' '.join(neutral(warning).split())}", columns) for warning in document.warnings]
+    warnings = [_wrap_text(f"warning: {' '.join(escape_controls(warning).split())}", columns) for warning in document.warnings]
     return "\n".join([*lines[:-1], *warnings])
 
 
-def _draw(document: Document, console: Console, plain: bool = False, signatures: bool = False) -> None:
+def _draw_document(document: Document, console: Console, plain: bool = False, signatures: bool = False) -> None:
     first = next((section for section in document.sections if isinstance(section, Table)), None)
     if first is None or first.title != document.title:
-        console.print(words(document.title, "bold"), soft_wrap=True)
+        console.print(make_rich_text(document.title, "bold"), soft_wrap=True)
     for section in document.sections:
         if not isinstance(section, (Text, Table)) or section.detail:
             continue
         if isinstance(section, Text) and not section.paragraphs:
             console.print()  # a heading of what follows
         if section.title:
-            console.print(words(_wrapped(section.title, console.width), "bold"), soft_wrap=True)
+            console.print(make_rich_text(_wrap_text(section.title, console.width), "bold"), soft_wrap=True)
         if isinstance(section, Table):
             _draw_table(section, console, plain)
         else:
             for paragraph in section.paragraphs:
                 bullet = "• " if section.bullets else ""
                 if isinstance(paragraph, Phrase):
-                    console.print(words(bullet).append_text(words(paragraph)))
+                    console.print(make_rich_text(bullet).append_text(make_rich_text(paragraph)))
                 else:
-                    console.print(words(_wrapped(bullet + paragraph, console.width)), soft_wrap=True)
+                    console.print(make_rich_text(_wrap_text(bullet + paragraph, console.width)), soft_wrap=True)
     for line in document.notes:
-        console.print(words(_wrapped(line, console.width)), soft_wrap=True)
-    lines = document.signatures if signatures else compact(document.signatures, console.width)
+        console.print(make_rich_text(_wrap_text(line, console.width)), soft_wrap=True)
+    lines = document.signatures if signatures else format_signatures(document.signatures, console.width)
     for line in lines:
-        console.print(words(line, "dim"), soft_wrap=True)
+        console.print(make_rich_text(line, "dim"), soft_wrap=True)
 
 
-def compact(signatures: Sequence[str], width: int) -> list[str]:
+def format_signatures(signatures: Sequence[str], width: int) -> list[str]:
     """What most signatures share on one line, then each with what differs; lines break between parts.
 
-    >>> compact(["bleu(n=4)|tok:ptb.1|smooth:1e-9|ci:100", "rouge|tok:ptb.1|ci:100", "vocab_size|tok:ptb.1"], 80)
+    >>> format_signatures(["bleu(n=4)|tok:ptb.1|smooth:1e-9|ci:100", "rouge|tok:ptb.1|ci:100", "vocab_size|tok:ptb.1"], 80)
     ['shared: tok:ptb.1|ci:100', 'bleu(n=4)|smooth:1e-9', 'vocab_size|no ci', 'rouge']
-    >>> compact(["clair(m)|judge:m|parse:json", "dcscore(m)|judge:m|parse:json", "fleur(m)|judge:m|parse:number"], 80)
+    >>> format_signatures(["clair(m)|judge:m|parse:json", "dcscore(m)|judge:m|parse:json", "fleur(m)|judge:m|parse:number"], 80)
     ['shared: judge:m', 'clair(m)|parse:json', 'dcscore(m)|parse:json', 'fleur(m)|parse:number']
     """
     parts = [signature.split("|") for signature in signatures]
@@ -160,10 +160,10 @@ def compact(signatures: Sequence[str], width: int) -> list[str]:
         lacking = [key for key in (part.partition(":")[0] for part in shared) if key not in keys]
         own = [*(part for part in settings if part not in shared), *(f"no {key}" for key in lacking)]
         (lines if own else bare).append("|".join([name, *own]))
-    return [short for line in [*lines, ", ".join(bare)] if line for short in _broken(line, width)]
+    return [short for line in [*lines, ", ".join(bare)] if line for short in _split_signature(line, width)]
 
 
-def _broken(line: str, width: int) -> list[str]:
+def _split_signature(line: str, width: int) -> list[str]:
     """A signature in lines of at most ``width`` where its parts allow it; those after the first are indented."""
     lines: list[str] = []
     for part in re.split(r"(?<=\|)|(?<=\),)|(?<=, )", line):
@@ -174,20 +174,20 @@ def _broken(line: str, width: int) -> list[str]:
     return lines
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrap_text(text: str, width: int) -> str:
     """A text in lines of at most ``width``; a longer word, such as a path, stays whole, so that it can be copied."""
     return "\n".join(
         textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
         if line.isascii()
-        else _wrapped_wide(line, width)
+        else _wrap_wide_line(line, width)
         for line in text.split("\n")
     )
 
 
-def _wrapped_wide(line: str, width: int) -> str:
+def _wrap_wide_line(line: str, width: int) -> str:
     r"""A line with wide or combining characters, which may break between two wide ones, but not before a mark.
 
-    >>> _wrapped_wide("the caption 一只狗在草地上，奔跑。", 20).split("\n")
+    >>> _wrap_wide_line("the caption 一只狗在草地上，奔跑。", 20).split("\n")
     ['the caption 一只狗在', '草地上，奔跑。']
     """
     from rich.cells import cell_len
@@ -205,42 +205,42 @@ def _wrapped_wide(line: str, width: int) -> str:
 def _draw_table(table: Table, console: Console, plain: bool) -> None:
     """One table, in as many parts as the width asks for; without its frame where that saves a part."""
     lines: Lines = "none" if plain else "frame"
-    room, gap = _space(lines, console)
-    shown = _with_bars(table, layout(table), room, gap)
+    room, gap = _get_space(lines, console)
+    shown = _add_bars(table, format_columns(table), room, gap)
     labels = table.labels
-    if _width(shown, gap) > room:
+    if _compute_width(shown, gap) > room:
         repeated = [one for one in shown[1:labels] if len(one.cells) > 1 and len(set(map(str, one.cells))) == 1]
         for one in repeated:
-            console.print(words(f"{one.heading}: {one.cells[0]}"), soft_wrap=True)
+            console.print(make_rich_text(f"{one.heading}: {one.cells[0]}"), soft_wrap=True)
         shown, labels = [one for one in shown if one not in repeated], labels - len(repeated)
-    parts = _parts(shown, labels, room, gap)
-    if lines == "frame" and len(unframed := _parts(shown, labels, *_space("rule", console))) < len(parts):
-        parts, lines, (room, gap) = unframed, "rule", _space("rule", console)
+    parts = _split_columns(shown, labels, room, gap)
+    if lines == "frame" and len(unframed := _split_columns(shown, labels, *_get_space("rule", console))) < len(parts):
+        parts, lines, (room, gap) = unframed, "rule", _get_space("rule", console)
     for number, part in enumerate(parts):
         if number and lines == "rule":
             console.print()
-        if _width(part, gap) > room:
-            _stack(part, console)
+        if _compute_width(part, gap) > room:
+            _stack_rows(part, console)
         else:
-            console.print(_rich(part, _widths(part, room, gap), table.breaks, lines))
+            console.print(_build_rich_table(part, _compute_widths(part, room, gap), table.breaks, lines))
     if table.note:
-        console.print(words(table.note, "dim"))
+        console.print(make_rich_text(table.note, "dim"))
 
 
-def _space(lines: Lines, console: Console) -> tuple[int, int]:
+def _get_space(lines: Lines, console: Console) -> tuple[int, int]:
     """What the columns of a table and the gaps after them may fill, and the width of a gap."""
     return (console.width - 1, 3) if lines == "frame" else (console.width + 2, 2)
 
 
-def _stack(part: Sequence[PrintedColumn], console: Console) -> None:
+def _stack_rows(part: Sequence[PrintedColumn], console: Console) -> None:
     """Rows as blocks of lines, where not even one number has room beside the name of its row."""
     for row in range(len(part[0].cells)):
         for one in part:
-            line = words(f"{one.heading}: " if one.heading else "")
-            console.print(line.append_text(words(_marked(one, row))), soft_wrap=True)
+            line = make_rich_text(f"{one.heading}: " if one.heading else "")
+            console.print(line.append_text(make_rich_text(_get_marked_cell(one, row))), soft_wrap=True)
 
 
-def _rich(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence[int], lines: Lines) -> RichTable:
+def _build_rich_table(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence[int], lines: Lines) -> RichTable:
     from rich import box
     from rich.padding import Padding
     from rich.table import Table as RichTable
@@ -255,7 +255,7 @@ def _rich(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence
     gaps = [gap] * (len(part) - 1) + [0]
     for one, width, space in zip(part, widths, gaps, strict=True):
         drawn.add_column(
-            Padding(words(one.heading), (0, space, 0, 0)),
+            Padding(make_rich_text(one.heading), (0, space, 0, 0)),
             justify="right" if one.numeric else "left",
             style="bold" if one.column.bold and not one.interval else "",
             overflow="fold",
@@ -264,17 +264,17 @@ def _rich(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence
     for row in range(len(part[0].cells)):
         if row in breaks and row:
             drawn.add_row(*[""] * len(part)) if lines == "none" else drawn.add_section()
-        cells = (words(_marked(one, row), "bold" if row in one.best else "") for one in part)
+        cells = (make_rich_text(_get_marked_cell(one, row), "bold" if row in one.best else "") for one in part)
         drawn.add_row(
             *(
-                Padding(_in_column(cell, width), (0, space, 0, 0))
+                Padding(_mark_direction(cell, width), (0, space, 0, 0))
                 for cell, width, space in zip(cells, widths, gaps, strict=True)
             )
         )
     return drawn
 
 
-def _in_column(cell: RichText, width: int) -> RichText:
+def _mark_direction(cell: RichText, width: int) -> RichText:
     """A cell whose right-to-left text cannot move the cells after it: a mark without width ends each of its lines."""
     from rich.console import Console
     from rich.text import Text as RichText
@@ -285,41 +285,41 @@ def _in_column(cell: RichText, width: int) -> RichText:
     return RichText("\n").join(line.append(_LEFT) for line in lines)
 
 
-def _marked(one: PrintedColumn, row: int) -> str | Phrase:
+def _get_marked_cell(one: PrintedColumn, row: int) -> str | Phrase:
     cell = one.cells[row]
     return f"{cell}{one.marks[row]}" if one.marks[row] else cell
 
 
-def _parts(shown: Sequence[PrintedColumn], labels: int, room: int, gap: int) -> list[list[PrintedColumn]]:
+def _split_columns(shown: Sequence[PrintedColumn], labels: int, room: int, gap: int) -> list[list[PrintedColumn]]:
     """The printed columns in groups that fit, each led by the columns that name the row."""
     leading = list(shown[:labels])
     parts = [list(leading)]
     for _, group in groupby(shown[labels:], lambda one: one.index):
         unit = list(group)  # a column together with its intervals
-        if len(parts[-1]) > len(leading) and _width([*parts[-1], *unit], gap) > room:
+        if len(parts[-1]) > len(leading) and _compute_width([*parts[-1], *unit], gap) > room:
             parts.append(list(leading))
         parts[-1] += unit
     return parts
 
 
-def _lengths(one: PrintedColumn) -> tuple[int, int]:
+def _measure_column(one: PrintedColumn) -> tuple[int, int]:
     """The least width that cuts nothing that must stay whole, and the width that needs no folding."""
     from rich.cells import cell_len
 
-    cells = [words(_marked(one, row)).plain for row in range(len(one.cells))]
+    cells = [make_rich_text(_get_marked_cell(one, row)).plain for row in range(len(one.cells))]
     longest = max((cell_len(line) for text in cells for line in text.split("\n")), default=0)
     word = max((cell_len(word) for word in one.heading.split()), default=0)
     least = longest if one.numeric else min(longest, NARROWEST)
     return max(least, word, 1), max(longest, cell_len(one.heading), 1)
 
 
-def _width(part: Sequence[PrintedColumn], gap: int) -> int:
-    return sum(_lengths(one)[0] + gap for one in part)
+def _compute_width(part: Sequence[PrintedColumn], gap: int) -> int:
+    return sum(_measure_column(one)[0] + gap for one in part)
 
 
-def _widths(part: Sequence[PrintedColumn], room: int, gap: int) -> list[int]:
+def _compute_widths(part: Sequence[PrintedColumn], room: int, gap: int) -> list[int]:
     """The least widths, and what is left given to the columns that need it, a share to each."""
-    least, most = zip(*map(_lengths, part), strict=True)
+    least, most = zip(*map(_measure_column, part), strict=True)
     widths, spare = list(least), room - sum(least) - gap * len(part)
     while spare > 0 and (hungry := [index for index, width in enumerate(widths) if width < most[index]]):
         share = max(1, spare // len(hungry))
@@ -330,41 +330,41 @@ def _widths(part: Sequence[PrintedColumn], room: int, gap: int) -> list[int]:
     return widths
 
 
-def _with_bars(table: Table, shown: list[PrintedColumn], room: int, gap: int) -> list[PrintedColumn]:
+def _add_bars(table: Table, shown: list[PrintedColumn], room: int, gap: int) -> list[PrintedColumn]:
     """A column of bars after each that asks for it and has no intervals, where there is room."""
     wide = list(shown)
     for index, column in enumerate(table.heads):
         if not column.bar or column.spread == "half" or any(one.interval and one.index == index for one in shown):
             continue
-        cells = [(numeric(row[index]), row[index]) for row in table.rows]
+        cells = [(get_number(row[index]), row[index]) for row in table.rows]
         most = max((abs(value) for value, _ in cells if value == value), default=0.0) or 1.0
         ends = [cell.limits[1] if isinstance(cell, Cell) and cell.limits else most for _, cell in cells]
         shares = [value / end if value == value and end else 0.0 for (value, _), end in zip(cells, ends, strict=True)]
         if not any(shares):
             continue
-        bars = list(map(_bar, shares))
+        bars = list(map(_draw_bar, shares))
         after = next(number for number, one in enumerate(wide) if one.index == index) + 1
         wide.insert(after, PrintedColumn("", -1, _BARS, [*bars], [""] * len(bars)))
-    return wide if _width(wide, gap) + BAR <= room else shown
+    return wide if _compute_width(wide, gap) + BAR <= room else shown
 
 
-def _bar(share: float) -> Phrase:
+def _draw_bar(share: float) -> Phrase:
     return Phrase((Span("█" * round(BAR * abs(share)), "good" if share >= 0 else "bad"),))
 
 
-def words(text: str | Phrase, style: str = "") -> RichText:
+def make_rich_text(text: str | Phrase, style: str = "") -> RichText:
     """Text for rich in which nothing can act on the terminal."""
     from rich.text import Text as RichText
 
     if isinstance(text, str):
-        return RichText(neutral(text), style=style)
+        return RichText(escape_controls(text), style=style)
     drawn = RichText(style=style)
     for span in text.spans:
-        drawn.append(neutral(span.text), _style(span))
+        drawn.append(escape_controls(span.text), _get_style(span))
     return drawn
 
 
-def _style(span: Span) -> str:
+def _get_style(span: Span) -> str:
     if span.tone not in ("good", "bad"):
         return STYLES[span.tone]
     if span.weight < FAINT:
@@ -372,18 +372,18 @@ def _style(span: Span) -> str:
     return ("bold " if 0.5 < span.weight < 1 else "") + STYLES[span.tone]
 
 
-def neutral(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Text with control characters, which could drive a terminal, replaced by pictures of them.
 
-    >>> neutral("a\x1b[31mred\tcar\x9b")
+    >>> escape_controls("a\x1b[31mred\tcar\x9b")
     'a␛[31mred\tcar�'
     """
     if text.isprintable():
         return text
-    return "".join(map(_visible, text))
+    return "".join(map(_escape_character, text))
 
 
-def _visible(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in "\n\t" or (unicodedata.category(character) not in ("Cc", "Cs") and character not in _TURNING):
         return character
     code = ord(character)

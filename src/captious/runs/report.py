@@ -26,7 +26,7 @@ from captious.metrics.registry import find_key, make_short_names
 from captious.options import Resampling
 from captious.render import Cell, Document, Gallery, Result, Table, Why
 from captious.render.document import Value
-from captious.render.tables import csv_text, finite, write_csv
+from captious.render.tables import format_csv, to_json_value, write_csv
 from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.report_sections import (
     build_sections,
@@ -410,7 +410,7 @@ class Report(PlainState, Result):
             "id": captions.ids,
             "candidate": [" | ".join(texts) for texts in captions.candidates],
             "references": list(captions.references),
-            **{key: finite(one.values) for key, one in self.measurements.items()},
+            **{key: to_json_value(one.values) for key, one in self.measurements.items()},
         }
         if any(one.reasons for one in self):
             lines = [
@@ -424,14 +424,14 @@ class Report(PlainState, Result):
         """Return the files of the report by name: the page, JSON, text, LaTeX, and a CSV file per table."""
         # The worst items are on the page only, and of shards the page lists the slowest.
         files = {name: text for name, text in super().files(percent).items() if not name.startswith("worst_")}
-        return files | ({f"{SHARDS}.csv": csv_text(collect_shard_columns(self))} if self.source.shards else {})
+        return files | ({f"{SHARDS}.csv": format_csv(collect_shard_columns(self))} if self.source.shards else {})
 
     def write(self, percent: bool = False) -> None:
         """Write the report into the folder of its run; the marker is written last."""
         assert isinstance(self.source, StoredItems)
         run = self.source.run
         files = self.files(percent) | (
-            {f"{ITEMS}.csv": csv_text(self._collect_item_columns())} if lists_items(self) else {}
+            {f"{ITEMS}.csv": format_csv(self._collect_item_columns())} if lists_items(self) else {}
         )
         for name, text in files.items():
             run.storage.write(name, text.encode("utf-8", "replace"))
@@ -543,7 +543,7 @@ def compute_system_intervals(
 def _iterate_finite(values: Floats) -> Iterator[float | None]:
     """Yield values with None for NaN and infinity, without a list of them all."""
     for first in range(0, len(values), BLOCK):
-        yield from finite(values[first : first + BLOCK])
+        yield from to_json_value(values[first : first + BLOCK])
 
 
 def disambiguate_labels(labels: Mapping[str, str]) -> dict[str, str]:

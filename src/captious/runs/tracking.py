@@ -97,7 +97,7 @@ def make_tracked_report(
         table.rows,
         [_make_thumbnail(entry.picture) for entry in gallery.entries],
         listed.to_markdown(),
-        html.page(report.document()) if page else "",
+        html.render_page(report.document()) if page else "",
     )
 
 

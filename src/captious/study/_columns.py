@@ -109,7 +109,7 @@ def build_agreement_document(
     interval = resampling.signature("images")
     alpha, ceiling, raters = tables
     signature = "|".join([f"agreement({data['alpha'].measurement}):{name}", *sign_left_out(left_out), f"ci:{interval}"])
-    sections = [alpha, ceiling, *raters.abridged(RATERS, "raters")]
+    sections = [alpha, ceiling, *raters.cut_after(RATERS, "raters")]
     data = {**data, "ci": interval, "dropped": left_out}
     return Document(alpha.title, "", sections, warnings, list_left_out(left_out), (signature,), data, "agreement")
 

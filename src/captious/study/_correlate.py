@@ -15,7 +15,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.join import set_language
 from captious.metrics.contract import Metric
 from captious.options import SAMPLES, Missing, Resampling, Runtime, get_choices, get_runtime, using
-from captious.render.tables import finite, to_arrow
+from captious.render.tables import to_arrow, to_json_value
 from captious.runs.filters import match_rows
 from captious.study._contests import TestName
 from captious.study._design import Pairs, RatingRows, build_design, find_family
@@ -177,9 +177,9 @@ def _filter_ratings(
 
 def _build_table(ratings: Ratings | Preferences, scores: Sequence[MetricScores]) -> Any:
     """Build the table of rated captions that a filter sees."""
-    columns: dict[str, Any] = {"id": ratings.ids, **{score.key: finite(score.values) for score in scores}}
+    columns: dict[str, Any] = {"id": ratings.ids, **{score.key: to_json_value(score.values) for score in scores}}
     if isinstance(ratings, Ratings):
-        columns |= {"rating": finite(ratings.mean), "raters": (~np.isnan(ratings.values)).sum(axis=1)}
+        columns |= {"rating": to_json_value(ratings.mean), "raters": (~np.isnan(ratings.values)).sum(axis=1)}
         columns |= {"image": ratings.groups, **({"system": ratings.systems} if ratings.systems else {})}
     else:
         columns |= {"image": np.repeat(ratings.groups, 2), "category": np.repeat(ratings.categories, 2)}

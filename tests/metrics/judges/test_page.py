@@ -10,8 +10,8 @@ from captious.captions import CaptionSet, ImageData
 from captious.metrics.judges.clair import Clair
 from captious.metrics.judges.judged import LONGEST_REPLY
 from captious.options import Judging, Resampling, Runtime, using
-from captious.render.html import page
-from captious.render.items import explorer
+from captious.render.html import render_page
+from captious.render.items import build_explorer_data
 
 NONSENSE = "I cannot say.\n<b>Perhaps</b> 40?"
 RED = ImageData(np.full((8, 8, 3), (255, 0, 0), np.uint8))
@@ -48,7 +48,7 @@ def items_of(report):
 def test_reasons_facts_and_probabilities_are_on_the_page_and_nothing_is_asked(judged):
     stub, report = judged
     sent = len(stub.bodies)
-    explanations = {one["metric"]: one["systems"][0] for one in explorer(items_of(report))[0]["explanations"]}
+    explanations = {one["metric"]: one["systems"][0] for one in build_explorer_data(items_of(report))[0]["explanations"]}
     assert len(stub.bodies) == sent and sorted(explanations) == [0, 1, 2]
     assert all(sorted(own) == ["0", "1", "2"] for own in explanations.values())
     # red of {red, cat, dog}
@@ -68,7 +68,7 @@ def test_reasons_facts_and_probabilities_are_on_the_page_and_nothing_is_asked(ju
 
 def test_a_reply_that_could_not_be_read_is_shown_whole(judged):
     _, report = judged
-    (own,) = explorer(items_of(report))[0]["explanations"][0]["systems"]
+    (own,) = build_explorer_data(items_of(report))[0]["explanations"][0]["systems"]
     assert own["1"]["summary"] == f"the judge replied: {NONSENSE}"
     reason, reply = own["1"]["sections"][0]["paragraphs"]
     assert reason.startswith("no value: unreadable reply: no JSON object") and reply.endswith(NONSENSE)
@@ -93,7 +93,7 @@ def test_without_the_replies_the_page_has_no_reasons_and_says_so(judged, tmp_pat
 
 def test_the_browser_draws_reasons_and_marks_when_an_item_is_opened(judged, drawn):
     _, report = judged
-    text = page(report.document())
+    text = render_page(report.document())
     closed = drawn(text)
     assert "They share 1 words." in closed and "There is a cat." not in closed.partition("<script")[0]
     opened = drawn(text, "#item=1").partition("<script")[0]

@@ -69,5 +69,5 @@ def test_pages_escape_what_they_show() -> None:
         StyleWords.of(model, ["<b>"], 3),
         StyleTable.of(model, ["fine"]),
     ):
-        page = html.page(result.document())
+        page = html.render_page(result.document())
         assert "<b>" not in page and "fine <script>" not in page and "&lt;b&gt;" in page

@@ -137,9 +137,7 @@ def test_a_device_is_tried_against_pillow_first(monkeypatch):
     assert is_exact_on(preparation, CPU)
     assert not is_exact_on(ImagePreprocessing(resample="lanczos"), CPU)
     real = ImagePreprocessing.prepare
-    monkeypatch.setattr(
-        ImagePreprocessing, "prepare", lambda *arguments: real(*arguments) ^ 1
-    )  # it rounds differently
+    monkeypatch.setattr(ImagePreprocessing, "prepare", lambda *arguments: real(*arguments) ^ 1)  # it rounds differently
     is_exact_on.cache_clear()
     assert not is_exact_on(preparation, CPU)
     is_exact_on.cache_clear()

@@ -428,7 +428,7 @@ def forget_rater(connection: sa.Connection, number: int) -> None:
 
 
 def read_identities(connection: sa.Connection) -> dict[str, dict[str, str]]:
-    """Return the identities by pseudonym: platform parameters, of the last visit too, or the owner's name for a rater."""
+    """Return the identities by pseudonym: platform parameters with those of the last visit, or a name."""
     rows = connection.execute(sa.select(identity.c.rater, identity.c.body).order_by(identity.c.rater))
     identities = {get_rater_name(number): json.loads(body) for number, body in rows}
     for number, body in connection.execute(sa.select(session.c.rater, session.c.body).order_by(session.c.number)):

@@ -602,14 +602,14 @@ class StudyLog:
         body: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> Recorded:
-        """Store an event of a rater. The same key stores once; with another body, both are stored and the last counts."""
+        """Store an event of a rater, once for a key; with another body, both are stored and the last counts."""
         if not KEY.fullmatch(key):
             raise InputError(f"key {key[:40]!r}: expected up to 200 letters, digits and signs")
-        said = dict(body or {})
+        stored = dict(body or {})
         if kind == "answered":
-            said.setdefault("purpose", "work")
+            stored.setdefault("purpose", "work")
         at = to_utc(now)
-        return self.database.write(lambda connection: self._record(connection, rater, kind, key, task, said, at))
+        return self.database.write(lambda connection: self._record(connection, rater, kind, key, task, stored, at))
 
     def _record(
         self,

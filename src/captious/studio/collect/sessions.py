@@ -1,7 +1,8 @@
 """Sessions of raters: with a personal link, or sent by a crowd platform.
 
 A session is a random token in a cookie, of which the database stores a hash: the token of a link, or a new one for
-every visit from a platform. In Mechanical Turk's frame, where browsers drop cookies, it is passed in URLs and forms instead.
+every visit from a platform. In Mechanical Turk's frame, where browsers drop cookies, it is passed in URLs and forms
+instead.
 """
 
 from __future__ import annotations

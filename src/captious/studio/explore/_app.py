@@ -17,8 +17,8 @@ from captious._core.numbers import parse_number
 from captious.errors import InputError, format_one_line, require
 from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
-from captious.render.html import bundle
-from captious.render.html import page as document_page
+from captious.render.html import join_scripts
+from captious.render.html import render_page as document_page
 from captious.studio.access import App, Guard, Rules, TokenGate, is_same_token, make_form_token
 from captious.studio.explore import _charts as charts
 from captious.studio.explore._page import REPORT, SERVED, join_styles, render_explorer_page
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-# Most items of one answer.
+# Largest page size of a list.
 PAGE = 200
 COOKIE = "captious_explore"
 
@@ -94,7 +94,7 @@ class _Server:
         routes = [
             Route("/", self.send_page),
             *([Route(f"/{REPORT}", self.send_report)] if self.report else []),
-            Route("/explore.js", lambda request: _make_text_response(bundle(SERVED), "text/javascript")),
+            Route("/explore.js", lambda request: _make_text_response(join_scripts(SERVED), "text/javascript")),
             Route("/explore.css", lambda request: _make_text_response(join_styles(), "text/css")),
             *(Route(f"/api/{name}", _make_get_route(read)) for name, read in reads.items()),
             Route("/api/views", self._make_post_route(self.save_view), methods=["POST"]),

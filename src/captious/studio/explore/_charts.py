@@ -9,11 +9,11 @@ import numpy as np
 from captious.studio.explore._views import EVERYTHING, Explorer, Passing
 from captious.studio.explore.table import ItemTable
 
-# Dots of one system; all items are counted.
+# Most dots of one system; histograms and correlations use all items.
 DOTS = 8000
-# Most bars of a histogram.
+# Most bins of a histogram.
 BINS = 200
-# Significant digits of what is drawn.
+# Significant digits of the coordinates of dots, to keep the JSON small.
 DIGITS = 5
 
 

@@ -8,17 +8,17 @@ from html import escape
 from typing import Any
 
 from captious._version import __version__
-from captious.render.html import asset, embedded, warning_boxes
+from captious.render.html import encode_script_json, read_asset, render_warnings
 from captious.studio.explore.table import ItemTable
 
 _PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js", "explore.js", "main.js")
-# The page of a report beside the explorer.
+# File name of the report's page.
 REPORT = "report.html"
-# Scripts of a page with a server behind it.
+# Scripts of a page that a server of ours serves.
 SERVED = ("base.js", "server.js", *_PARTS)
-# Scripts of a page that any web server shows.
+# Scripts of a static page.
 STATIC = ("base.js", "embedded.js", "means.js", *_PARTS)
-# The content policy of a page in a folder; a server sends its own.
+# Content security policy of a static page; our server sends its own as a header.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; base-uri 'none'; "
     "form-action 'none'"
@@ -27,7 +27,7 @@ POLICY = (
 
 def join_styles() -> str:
     """Return the style sheet of the report followed by that of the explorer."""
-    return asset("page.css") + asset("explore.css")
+    return read_asset("page.css") + read_asset("explore.css")
 
 
 def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", report: bool = False) -> str:
@@ -36,18 +36,18 @@ def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str 
     ``report`` adds a link to the page of the report, in the same folder.
     """
     blocks = "".join(
-        f'<script type="application/json" id="{name}">{embedded(content)}</script>\n' for name, content in data.items()
+        f'<script type="application/json" id="{name}">{encode_script_json(content)}</script>\n' for name, content in data.items()
     )
     parts = {
         "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "",
         "title": escape(format_title(table)),
         "about": escape(format_about(table)) + (f' <a href="{REPORT}">Report over the steps</a>' if report else ""),
-        "warnings": warning_boxes(table.warnings),
+        "warnings": render_warnings(table.warnings),
         "data": blocks,
         "version": escape(__version__),
         "signatures": "".join(f"<li><code>{escape(line)}</code></li>" for line in _list_signatures(table)),
     }
-    return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], asset("explore.html"))
+    return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], read_asset("explore.html"))
 
 
 def format_title(table: ItemTable) -> str:

@@ -16,7 +16,7 @@ from captious._core.files import digest, get_data_folder, write_atomically
 from captious.errors import InputError
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote
-from captious.render.items import small_image
+from captious.render.items import make_small_image
 from captious.studio.access import find_image_file, find_sound_file
 
 # Longest side of a thumbnail in pixels.
@@ -36,11 +36,11 @@ class Media(ABC):
 
     def find_path(self, id: str, name: str | None) -> Path | None:
         """Return the path of an item's file; None if there is none that may be shown."""
-        name = name if isinstance(name, str) else None  # a foreign run may hold anything in its place
+        name = name if isinstance(name, str) else None  # a run from elsewhere may have any type in this column
         if self.folder is not None:
             if name and "/" in name and (path := _find_inside(self.folder.path.resolve(), name)):
                 return path
-            # A path of another computer names the file by its last part.
+            # An absolute path comes from another computer: only its file name is of use here.
             return self.folder.find(Path(name).name if name and Path(name).is_absolute() else name or "", id)
         return next(filter(None, (_find_inside(root, name) for root in self._roots)), None)
 
@@ -93,7 +93,7 @@ class Pictures(Media):
             stored = self._kept / key[:2] / f"{key}.{kind}"
             if stored.is_file():
                 return stored.read_bytes(), f"image/{kind}"
-        small = small_image(str(path), SIDE)
+        small = make_small_image(str(path), SIDE)
         if small is None:
             return None
         kind, content = small

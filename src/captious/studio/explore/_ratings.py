@@ -10,7 +10,7 @@ from captious.io.formats import get_name, read_rows
 from captious.study.recipes import Layout
 from captious.study.records import LeftOut, Record, find_aspects, read_rating_rows
 
-# What the first aspect is called, whatever its column.
+# Name of the first aspect, whatever its column.
 RATING = "rating"
 
 

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captious.errors import InputError
-from captious.render.items import is_shown, shown_field
-from captious.render.sections import section_data
+from captious.render.items import format_field, is_shown
+from captious.render.sections import convert_sections
 from captious.runs.report import make_report
 from captious.runs.stored import find_known_metrics
 from captious.runs.tables import parse_reasons
@@ -20,9 +20,9 @@ from captious.studio.explore._views import Explorer, Listed
 if TYPE_CHECKING:
     from captious.runs import Report
 
-# Letters of a further column on a card; the item in full has all.
+# Most characters of a further column on a card; the full record is not cut.
 FIELD = 200
-# Rows of an explanation's table.
+# Most rows of a table in an explanation.
 LISTED = 200
 
 # The row of one item in each run.
@@ -90,7 +90,7 @@ class Records:
 
     def _get_fields(self, rows: Rows) -> dict[str, str]:
         values = {name: find_first(rows, name) for name in self.table.fields if name != "image"}
-        return {name: shown_field(value) for name, value in values.items() if is_shown(value)}
+        return {name: format_field(value) for name, value in values.items() if is_shown(value)}
 
     def _build_system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
         table, explorer = self.table, self.explorer
@@ -141,12 +141,12 @@ class Records:
         if score not in self.explainable[system]:
             raise InputError(f"{one.label} does not explain single values")
         key = next(row["id"] for (row,) in self.table.read_rows([item]) if row is not None)
-        with self._lock:  # the corpus statistics of a metric are collected once, whoever asks first
+        with self._lock:  # the corpus statistics of a metric are computed once, even with concurrent requests
             if system not in self._reports:
                 folder = self.table.pictures.folder
                 self._reports[system] = make_report(run.run, images=None if folder is None else folder.path)
             explanation = self._reports[system].explain(key, one.key)[one.key]
-        return section_data(list(explanation.document().walk()), LISTED)
+        return convert_sections(list(explanation.document().walk()), LISTED)
 
 
 def find_first(rows: Rows, name: str) -> Any:

@@ -16,9 +16,9 @@ from captious.runs.folder import WROTE, Run, join_tables
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Row groups that stay in memory for the pages that follow.
+# Row groups in the cache.
 KEPT = 100
-# Rows that are handed on at a time: a row group of DuckDB.
+# Rows of a batch: the row group size of DuckDB.
 BATCH = 122_880
 
 
@@ -33,7 +33,7 @@ class RunRows:
         self._kept: OrderedDict[int, pa.Table] = OrderedDict()
         self._lock = Lock()
         self.bytes = 0
-        """What the rows take in memory, about."""
+        """Approximate size of the rows in memory."""
         sizes, schemas = [0], []
         for part in run.names:
             with run.parquet(run.items_name(part)) as file:

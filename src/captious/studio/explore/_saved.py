@@ -10,7 +10,7 @@ from captious._core.files import load_json, write_atomically
 from captious.errors import InputError
 from captious.io.storage import is_remote
 
-# Views of a file, and letters of a name and of an address.
+# Most views of a file, and characters of a name and of an address.
 MOST, NAME, ADDRESS = 200, 80, 8000
 
 

@@ -18,9 +18,9 @@ from captious.studio.explore._records import find_first, get_texts
 from captious.studio.explore.table import ItemTable
 
 REFERENCES, STUDY = "references.jsonl", "study.toml"
-# The file of ids in every folder of a selection, one per line.
+# File with the ids, one per line; it marks a folder of a selection.
 MARKER = "ids.txt"
-# Items of a study.
+# Most items of a study.
 MOST = 100_000
 
 

@@ -31,17 +31,17 @@ from captious.stats.resampling import Statistic, paired_randomization, sort_ids,
 from captious.studio.explore._views import EVERYTHING, Explorer, Passing, View
 from captious.studio.explore.table import ItemTable
 
-# Captions of a system from which numbers are computed; of more, a sample.
+# Most captions of a system in a summary; of more, every n-th is used.
 MOST = 50_000
-# Items of a selection that are drawn for one interval or test, over all resamples.
+# Budget of one interval or test: items times resamples.
 DRAWS = 4_000_000
-# Resamples at least.
+# Fewest resamples, whatever the budget.
 FEWEST = 200
-# Items of a run whose statistics are read.
+# Largest run whose item statistics are loaded.
 HELD = 1_000_000
-# Tests of two systems by one score that are stored for a page without a server, at most.
+# Most tests (pairs of systems times scores) that a static page stores.
 TESTED = 100
-# Captions below which the interval of a rank correlation says nothing.
+# Fewest captions for an interval of a rank correlation.
 RANKED = 10
 
 
@@ -51,7 +51,7 @@ class _Measured(NamedTuple):
     rows: Rows
     """One row an item, NaN where it has no value."""
     metric: Metric | None
-    """What turns sums of rows into a value; None for the mean."""
+    """The metric that aggregates sums of rows; None for the mean."""
 
     @property
     def scored(self) -> Any:
@@ -279,7 +279,7 @@ class Summaries:
         fact = ("p", *pair, view.score)
         p = None if view.filtered else self._facts.get(fact)
         if p is None:
-            # All captions are tested as `compare` does, once; of a large selection fewer permutations are drawn.
+            # Without filters the p-value is that of `compare`, computed once; large selections get fewer permutations.
             permutations = _limit_draws(PERMUTATIONS, number) if view.filtered else PERMUTATIONS
             (p,) = paired_randomization([(theirs, ours)], swap_masks(number, permutations, resampling.seed))
             if not view.filtered:
@@ -337,7 +337,7 @@ class Summaries:
         return [system for system, run in enumerate(self.table.runs) if key in run.signatures]
 
     def _get_stored_rows(self, system: int, score: int) -> tuple[Rows | None, Metric | None]:
-        with self._lock:  # they are read once, whoever asks first
+        with self._lock:  # they are read once, even with concurrent requests
             if (system, score) not in self._facts:
                 self._facts[system, score] = self._read_rows(system, score)
             rows, metric = self._facts[system, score]

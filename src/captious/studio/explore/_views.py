@@ -41,18 +41,18 @@ T = TypeVar("T")
 # `gap`: largest difference between systems. `between`: one system right, another wrong. `disagree`: largest difference
 # in rank between two metrics. `raters`: largest difference between raters.
 ORDERS = ("worst", "best", "gap", "between", "disagree", "raters", "shortest", "longest", "given")
-# Corners of a lasso at most.
+# Most corners of a lasso.
 CORNERS = 200
-# Words that a search looks for.
+# Most words of a search.
 TERMS = 20
-# Values that differ by less share their place: smoothing tells apart what is 0.
+# Decimals of values for percentiles: smoothing makes tiny differences between values that are in fact 0.
 DECIMALS = 6
-# Filters and orders that are kept, as long as all together have no more rows than `KEPT_ROWS`.
+# Cached filters and orders, and the rows that they may have in all.
 KEPT = 64
 KEPT_ROWS = 12_000_000
-# Rows whose references are read at a time, where they are not in memory.
+# Rows of references that are read at a time, if the table is not in memory.
 CHUNK = 200_000
-# Chunks that are read at a time.
+# Threads that read chunks.
 READERS = 2
 
 
@@ -179,7 +179,7 @@ class Listed(NamedTuple):
 
     item: int
     value: float | None
-    """What sorts it."""
+    """The sort value."""
     passes: tuple[bool, ...]
     """Whether the caption of each system passes the filters on captions; one that is not looked at does."""
 
@@ -222,7 +222,7 @@ class ViewStatement(NamedTuple):
     terms: Sequence[str]
     parameters: dict[str, Any]
     tables: dict[str, pa.Table]
-    """What the conditions read besides the items."""
+    """Tables that the conditions need besides the items."""
 
     @property
     def where(self) -> str:
@@ -238,16 +238,16 @@ class Explorer:
     table: ItemTable
     _kept: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
     _facts: dict[Any, Any] = field(default_factory=dict)
-    """What does not depend on the view."""
+    """Results that do not depend on the view."""
     _lock: Lock = field(default_factory=Lock)
     _making: dict[Any, Lock] = field(default_factory=dict)
-    """What is being computed, so that others wait for it: a page asks for its list and its charts at once."""
+    """A lock per running computation: a page requests its list and its charts at once, and both need the same one."""
 
     def list_systems(self, view: View) -> list[int]:
         """Return the systems of a view."""
         return list(range(len(self.table.systems))) if view.system is None else [view.system]
 
-    # What a view lists
+    # Items of a view
 
     def get_total(self, view: View) -> int:
         """Return the number of items in a view."""
@@ -303,7 +303,7 @@ class Explorer:
         """Return rows of item, sort value, and whether each system passes if there are filters on captions."""
         source, key, tables = self._get_source(view)
         chosen = tables.get("chosen")
-        if chosen is not None and self.table.whole is not None:  # sorted already
+        if chosen is not None and self.table.whole is not None:  # the table in memory is already sorted
             return list(zip(*(column.to_pylist() for column in chosen.slice(first, number).columns), strict=True))
         columns = ["n", f"{key} AS k", *(chosen.column_names[2:] if chosen is not None else ())]
         total = self.get_total(view)
@@ -342,7 +342,7 @@ class Explorer:
         """
         if not view.filtered and self.table.whole is None:
             return None
-        # The score and the pair of scores decide which captions a range and a lasso keep.
+        # Range and lasso filter by these scores, so they are part of the cache key.
         scores = (view.system, view.score, view.x, view.y) if view.filtered else ()
         return self._get_cached(("chosen", *view.filters, *scores, *_get_sort_fields(view)), lambda: self._choose(view))
 
@@ -400,7 +400,7 @@ class Explorer:
             parts.append(cursor.sql(sql, params=statement.parameters).to_arrow_table())
         return pa.concat_tables(parts)
 
-    # Which items pass
+    # Filters
 
     def build_statement(self, view: View) -> ViewStatement:
         """Build the SQL conditions of a view."""
@@ -475,7 +475,7 @@ class Explorer:
         filter = Filter("", (Clause("", Junction(0, 0, "or", tests)),))
         return filter.condition(prefix=f"q{place}_")
 
-    # What sorts them
+    # Sort values
 
     def _build_sort_key(self, view: View, captions: Mapping[int, str] = {}) -> tuple[str, dict[str, pa.Table]]:
         """Return the sort value of a view as SQL, and the tables that it needs.
@@ -522,7 +522,7 @@ class Explorer:
             values = [self.table.get_value_sql(system, score) for score in (x, y)]
             both, source = " AND ".join(f"{value} IS NOT NULL" for value in values), self.table.get_source(*values)
             signs = ["ASC" if self.table.scores[score].higher else "DESC" for score in (x, y)]
-            # The first and the last rank of those that are equal; half their sum is the rank that they share.
+            # Mid-ranks: rank() is the first and cume_dist() * number the last rank of a group of ties.
             sums = [f"rank() OVER {name} + round(cume_dist() OVER {name} * number)" for name in "xy"]
             gap = f"CASE WHEN ranked THEN abs({sums[0]} - ({sums[1]})) / 2 / nullif(number - 1, 0) END"
             number = f"(SELECT count(*) FROM {source} WHERE {both})"
@@ -559,7 +559,7 @@ class Explorer:
             return self._get_cached(("rank", system, score), lambda: mid_ranks(signed))
         return mid_ranks(signed[chosen])
 
-    # How items compare with all
+    # Correlations and percentiles
 
     def compute_rho(self, system: int, x: int, y: int, passing: Passing = EVERYTHING) -> float | None:
         """Return Spearman's rho between two scores of a system; over a sample if there are very many items."""
@@ -656,7 +656,7 @@ def find_inside(x: Floats, y: Floats, corners: Sequence[tuple[float, float]]) ->
     x, y = x[order], y[order]
     odd = np.zeros(len(x), dtype=np.bool_)
     for (x1, y1), (x2, y2) in zip(corners, [*corners[1:], corners[0]], strict=True):
-        if y1 != y2:  # only the points at the height of an edge can meet it
+        if y1 != y2:  # points are sorted by y, so those at the height of an edge are a slice
             beside = slice(*np.searchsorted(y, sorted((y1, y2))))
             with np.errstate(over="ignore", invalid="ignore"):
                 odd[beside] ^= x[beside] < (x2 - x1) * (y[beside] - y1) / (y2 - y1) + x1

@@ -21,7 +21,7 @@ class ExplorerServer:
     app: App
     listener: socket.socket
     link: str
-    """Opens the explorer; it holds the token."""
+    """URL of the explorer, with the token."""
 
     @classmethod
     def of(
@@ -45,7 +45,7 @@ class ExplorerServer:
         from captious.studio.explore.table import open_table
 
         table = open_table(runs, ratings, images, audio)
-        pyarrow.default_memory_pool().release_unused()  # what only reading needed: more than a third
+        pyarrow.default_memory_pool().release_unused()  # loading needs a third more memory than serving
         listener = open_listener(host, port)
         token = make_token()
         app = build_app(table, token, Rules.of_server(host), report)
@@ -59,7 +59,7 @@ class ExplorerServer:
 
         try:
             make_server(self.app, patience=2).run(sockets=[self.listener])
-        except KeyboardInterrupt:  # uvicorn has stopped, and says it on
+        except KeyboardInterrupt:  # uvicorn has shut down, then raises it again
             pass
         finally:
             self.listener.close()

@@ -13,19 +13,19 @@ from captious._core.files import OUTPUT, whole_folder
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
-from captious.render.html import bundle
-from captious.render.html import page as document_page
-from captious.render.items import DECIMALS, small_image
-from captious.render.tables import dumps, provenance
+from captious.render.html import join_scripts
+from captious.render.html import render_page as document_page
+from captious.render.items import DECIMALS, make_small_image
+from captious.render.tables import dumps, get_provenance
 from captious.studio.explore._page import POLICY, REPORT, STATIC, format_title, join_styles, render_explorer_page
 from captious.studio.explore._records import Addresses, Records, find_first
 from captious.studio.explore._summary import Summaries
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.table import ItemTable
 
-# Items of a page without a server.
+# Most items of a static page.
 MOST = 20_000
-# Longest side in pixels of an image that is shown large.
+# Longest side of a large image in pixels.
 LARGE = 1024
 
 
@@ -44,7 +44,7 @@ def export_site(
         if Path(out).resolve() in (inner, *inner.parents):
             raise InputError(f"{out}: contains the run {run.root}, expected another folder for the page")
     with whole_folder(out, overwrite) as folder:
-        (folder / "explore.js").write_text(bundle(STATIC), encoding="utf-8", newline="\n")
+        (folder / "explore.js").write_text(join_scripts(STATIC), encoding="utf-8", newline="\n")
         (folder / "explore.css").write_text(join_styles(), encoding="utf-8", newline="\n")
         thumbnails, large, pictures, unreadable = _write_images(table, folder, progress)
         sounds = _write_sounds(table, folder)
@@ -54,7 +54,7 @@ def export_site(
             (folder / REPORT).write_text(document_page(report), encoding="utf-8", errors="replace", newline="\n")
         (folder / "index.html").write_bytes(page.encode("utf-8", "replace"))
         (folder / OUTPUT).write_text(
-            dumps({**provenance(), "title": format_title(table)}) + "\n", encoding="utf-8", newline="\n"
+            dumps({**get_provenance(), "title": format_title(table)}) + "\n", encoding="utf-8", newline="\n"
         )
     return unreadable
 
@@ -77,7 +77,7 @@ def _write_images(
         if path and path not in numbers:
             numbers[path] = None
             small = table.pictures.make_thumbnail(*one)
-            whole = small_image(str(table.pictures.find_file(*one)[0]), LARGE) if small else None
+            whole = make_small_image(str(table.pictures.find_file(*one)[0]), LARGE) if small else None
             if small and whole:
                 number = len(thumbnails)
                 kind = small[1].partition("/")[2]

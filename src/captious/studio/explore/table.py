@@ -51,15 +51,15 @@ from captious.studio.explore._rows import RunRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Bytes that the rows of all runs may take to be held in memory.
+# Runs of at most this many bytes are kept in memory.
 HELD = 512 * 2**20
-# Rows that a thread filters at a time.
+# Rows of a batch, the unit of DuckDB's parallel scan.
 BLOCK = 32_768
-# What DuckDB may use; beyond it writes into its temporary folder.
+# Memory limit of DuckDB; beyond it DuckDB spills into its temporary folder.
 MEMORY = "700MB"
-# Items whose images are looked for, to say whether there are any.
+# Items that are checked for images, before a warning that there are none.
 LOOKED_FOR = 50
-# Items from which shares and rank correlations are computed where there are more.
+# Largest sample for percentiles and rank correlations.
 SAMPLE = 1_000_000
 
 
@@ -89,7 +89,7 @@ class SystemRun:
 
     name: str
     root: str
-    """The folder that the user named, which may be one of a comparison."""
+    """The folder that the user named, which may contain several runs."""
     run: Run
     rows: RunRows
 
@@ -136,9 +136,9 @@ class ItemTable:
     scores: tuple[Score, ...]
     warnings: tuple[str, ...]
     whole: pa.Table | None
-    """All items with everything, where they are few; None where DuckDB has them."""
+    """All items with all columns, if they fit in memory; None if they are in DuckDB."""
     ratings: Mapping[tuple[int, int], Sequence[CaptionRating]] = field(default_factory=dict)
-    """What people said, by item and system."""
+    """Ratings by item and system."""
     folder: Any = None
     """The temporary folder, which is removed with the table."""
     sounds: Sounds = field(default_factory=lambda: Sounds(()))
@@ -157,7 +157,7 @@ class ItemTable:
         """The names of the systems."""
         return tuple(run.name for run in self.runs)
 
-    # What stands in a statement
+    # Parts of SQL statements
 
     @contextmanager
     def cursor(self, **tables: pa.Table) -> Iterator[Any]:
@@ -265,7 +265,7 @@ class ItemTable:
         others = [name for name in self._build_columns(0) if name not in scores]
         return [*(score.short for score in self.scores), *others]
 
-    # Numbers and rows
+    # Values and rows
 
     @cached_property
     def positions(self) -> list[Ints32] | None:
@@ -355,7 +355,7 @@ def open_table(
     if len(opened) > 1:
         _refuse_repeated(connection, opened)
     whole = _load(connection, opened, scores, held)
-    if held:  # what only loading needed is given back
+    if held:  # frees the memory that only loading needs
         connection.close()
         connection = _open_connection(Path(folder.name), held)
     addresses = [run.run.address for run in opened]
@@ -421,7 +421,7 @@ def _number_fields(runs: Sequence[SystemRun]) -> dict[str, int]:
     return {name: place for place, name in enumerate(dict.fromkeys(name for run in runs for name in run.fields))}
 
 
-# Into DuckDB
+# Loading
 
 
 def _open_connection(folder: Path, held: bool) -> Any:
@@ -562,7 +562,7 @@ def _warn_about_media(table: ItemTable, media: Media, column: str) -> Iterator[s
             yield f"{folder.path}: contains none of the {media.what}s, such as {name}"
 
 
-# What people said
+# Ratings
 
 
 def _add_ratings(table: ItemTable, source: str | Path) -> None:
@@ -643,7 +643,7 @@ def _match_captions(table: ItemTable, ratings: Sequence[CaptionRating]) -> Itera
     names = {name for one in unknown for name in (one.image, PurePath(one.image).name) if name}
     by_image: dict[str, int] = {}
     if names and "image" in table.fields:
-        for ending in ("true", "false"):  # a whole name counts more than one without its ending
+        for ending in ("true", "false"):  # a match of the whole name overrides one without suffix
             by_image |= _find_items(table, f"parse_filename({table.fields['image'].sql}, {ending})", names)
     for rating, keys in zip(ratings, named, strict=True):
         items = [by_id[key] for key in keys if key in by_id]

@@ -22,9 +22,9 @@ from captious.study.scores import MetricScores, measure
 if TYPE_CHECKING:
     from captious.studio.collect._events import Answered
 
-# Metrics for captions with references, unless others are chosen.
+# Default metrics for captions with references.
 USUAL = ("bleu(n=4)", "rouge", "cider")
-# What says how far a metric agrees with people, by kind of task.
+# Statistic of metric agreement, by kind of task.
 STATISTICS = {"ratings": "tau_b", "ranking": "sample_tau", "pairs": "mean"}
 MEANINGS = {
     "tau_b": "Kendall's tau-b with the ratings",
@@ -101,7 +101,7 @@ class MetricValues:
     def compute_values(self, people: Ratings | Preferences) -> list[MetricScores]:
         """Return the values in the order of the ratings, from the cache if the same captions are rated."""
         if self._ids != people.ids:
-            # Of the first captions a metric may say the same: then it is left out, not an error.
+            # A metric may be constant on the first captions: with named=False it is left out without an error.
             self._scores = [replace(one, named=False) for one in measure(people, self.metrics)]
             self._ids = people.ids
         return self._scores

@@ -19,7 +19,7 @@ from captious.studio.collect.plan import Plan
 from captious.studio.collect.tasks import Task
 from captious.studio.owner.export import make_sort_key
 
-# Tasks, or answers of a rater, on one page.
+# Rows of a page.
 SHOWN = 50
 PURPOSES = {"work": "", "gold": "check", "repeat": "repeated"}
 

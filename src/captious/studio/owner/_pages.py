@@ -27,7 +27,7 @@ from captious._version import __version__
 from captious.errors import InputError
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
-from captious.render.html import draw
+from captious.render.html import render_section
 from captious.stats.agreement import ALPHA_DECIMALS
 from captious.stats.bootstrap import Estimate
 from captious.studio.access import is_same_token, make_form_token
@@ -48,13 +48,13 @@ from captious.studio.owner.progress import StudyProgress, compute_progress
 
 # The bootstrap of `captious studio status` and `captious study`: the page shows the same digits.
 SAMPLES = Resampling()
-# Seconds between two computations at least, and at least so many times what the last one took.
+# Shortest time between two computations: in seconds, and as a multiple of the last one's duration.
 PAUSE, SHARE = 2.0, 10.0
-# Seconds after which raters who have left are looked for, though nothing was stored.
+# Seconds after which the progress is recomputed without new events, since raters may have left.
 AGAIN = 60.0
-# Seconds after which the page asks for what is new.
+# Polling interval of the page in seconds.
 REFRESH = 4.0
-# Raters and comments that the page shows, links that it makes at once, and characters of a reason.
+# Most raters and comments on the page, links per form, and characters of a reason.
 RATERS, COMMENTS, LINKS, REASON = 60, 30, 500, 500
 
 
@@ -187,7 +187,7 @@ class Dashboard:
             agreement = compute_metric_agreement(self.plan, self.tasks, collect_answers(events), values, SAMPLES)
         except InputError as problem:
             error = str(problem)
-        except Exception as problem:  # a metric of somebody else, a model that does not load: the page goes on
+        except Exception as problem:  # a third-party metric or a model that does not load must not break the page
             error = f"{type(problem).__name__}: {problem}"
         with self._metrics_lock:
             if metrics == self._wanted:
@@ -271,7 +271,7 @@ class OwnerPages:
 
         return endpoint
 
-    # What an owner sees
+    # Pages
 
     def show_page(self, request: Request, links: Sequence[tuple[str, str]] = ()) -> Response:
         """Show the whole page, with newly created personal links."""
@@ -324,18 +324,18 @@ class OwnerPages:
             "finished": states.count("done"),
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),
-            "charts": Markup("".join(map(draw, progress.build_charts()))),
-            "agreement_table": Markup(draw(progress.build_agreement_table())) if len(progress.questions) > 1 else "",
+            "charts": Markup("".join(map(render_section, progress.build_charts()))),
+            "agreement_table": Markup(render_section(progress.build_agreement_table())) if len(progress.questions) > 1 else "",
             "people": people,
-            "people_charts": Markup("".join(map(draw, people.charts))),
-            "people_tables": Markup("".join(map(draw, people.tables))),
+            "people_charts": Markup("".join(map(render_section, people.charts))),
+            "people_tables": Markup("".join(map(render_section, people.tables))),
             "can_measure": self.dashboard.can_measure,
             "chosen": self.dashboard.chosen,
             "running": running,
-            "metrics_chart": Markup(draw(agreement.build_chart())) if agreement and not agreement.reason else "",
-            "metrics_table": Markup(draw(agreement.build_table())) if agreement and not agreement.reason else "",
+            "metrics_chart": Markup(render_section(agreement.build_chart())) if agreement and not agreement.reason else "",
+            "metrics_table": Markup(render_section(agreement.build_table())) if agreement and not agreement.reason else "",
             "paused": is_paused(progress.changes),
-            "changes_table": Markup(draw(build_changes_table(progress.changes))) if progress.changes else "",
+            "changes_table": Markup(render_section(build_changes_table(progress.changes))) if progress.changes else "",
             "payments_table": self._render_payments(progress),
             "payment_files": list_payment_files(self.plan),
             "raters": raters,
@@ -356,7 +356,7 @@ class OwnerPages:
         """Render the table of payments, if the raters come from a platform."""
         if self.plan.source.name not in PERSON:
             return ""
-        return Markup(draw(build_payments_table(list_payments(self.plan, progress.raters, self.log.identities()))))
+        return Markup(render_section(build_payments_table(list_payments(self.plan, progress.raters, self.log.identities()))))
 
     def send_style(self, request: Request) -> Response:
         """Send the style sheet of the report followed by that of this page."""
@@ -364,7 +364,7 @@ class OwnerPages:
         own = self.renderer.static_files["owner.css"][0].decode()
         return Response(f"{report}\n{own}", media_type="text/css")
 
-    # What an owner does
+    # Actions
 
     def change_rater(self, request: Request, form: Mapping[str, str]) -> Response:
         """Exclude or reinstate a rater, or release the rater's open tasks."""

@@ -18,9 +18,9 @@ from captious.studio.collect.plan import Plan
 from captious.studio.owner.raters import RaterProgress, State
 
 Action = Literal["approve", "look", "ask to return", "wait"]
-# The parameter that names the submission, of those that a platform sends.
+# URL parameter of the platform with the id of the submission.
 SUBMISSION = {"prolific": "SESSION_ID", "mturk": "assignmentId"}
-# The whole table, and what the platforms' forms for many submissions at once take.
+# The full table, and the files for the platforms' bulk forms.
 FILE, APPROVE, REVIEW = "payments.csv", "prolific-approve.txt", "mturk-review.csv"
 
 
@@ -45,7 +45,7 @@ class Payment:
     action: Action
     reason: str
     pay: float | None
-    """What the time is worth at the plan's pay an hour."""
+    """Pay for the time, at the hourly rate of the plan."""
 
 
 def list_payments(

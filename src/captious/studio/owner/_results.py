@@ -22,7 +22,7 @@ from captious.study.ranking import SystemRanking
 from captious.study.ratings import open_judgments
 
 CANNOT, NEITHER = "cannot judge", "neither"
-# Points of a scale that have a bar each; a longer scale is cut into bins.
+# A scale of at most this many points has a bar per point; a longer one is binned.
 MOST_POINTS, BINS = 11, 10
 
 

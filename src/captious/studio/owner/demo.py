@@ -13,7 +13,7 @@ from captious.studio.owner.simulate import simulate_raters
 from captious.study.ratings import Ratings, open_ratings
 from captious.study.recipes import Layout
 
-# Simulated people, and images whose right answer is known.
+# Number of simulated raters and of gold tasks.
 RATERS, GOLD = 20, 4
 CAPTIONERS = ("parrot", "sloppy", "solid", "expert")
 TEXT = """\

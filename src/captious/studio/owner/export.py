@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 Row = dict[str, Any]
-# Where the answers of each kind of task go.
+# File of the answers, by kind of task.
 FILES = {
     "ratings": "ratings.jsonl",
     "ranking": "rankings.jsonl",
@@ -278,7 +278,7 @@ class Export(Result):
     """Answers of excluded raters, left out of everything but ``events.jsonl`` and ``raters.csv``."""
     simulated_raters: int
     next: str
-    """The command that goes on with the answers."""
+    """The shell command that processes the answers next."""
     changes: tuple[StudyChange, ...] = ()
     """Amendments and pauses."""
 
@@ -317,7 +317,7 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
     tables = build_answer_tables(plan, tasks, answers)
     if plan.questions:
         tables["questions.jsonl"] = collect_survey_rows(plan, events)
-    # The whole log in the order of arrival, excluded raters too.
+    # The full log in the order of arrival, with excluded raters.
     tables["events.jsonl"] = [{**vars(event), "at": event.at.isoformat()} for event in events]
     changes = list_changes(events)
     if changes:
@@ -351,7 +351,7 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
         write_csv(build_rater_columns(raters), folder / "raters.csv")
         (folder / OUTPUT).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
     for name in list_payment_files(plan) if payments else ():
-        (Path(out) / name).chmod(PRIVATE)  # they name people
+        (Path(out) / name).chmod(PRIVATE)  # they contain ids of people
     return result
 
 

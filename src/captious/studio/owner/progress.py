@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 NAN = float("nan")
-# Raters and comments that the terminal shows; the files and JSON hold all.
+# Most raters and comments in the terminal; JSON has all of them.
 SHOWN, COMMENTS = 30, 20
 
 
@@ -102,11 +102,11 @@ class StudyProgress(Result):
     comments: tuple[Comment, ...]
     late: int
     timeline: tuple[tuple[datetime, int], ...]
-    """When answers came, and how many there were then."""
+    """Times with the number of answers until then."""
     resampling: Resampling
     metrics: MetricAgreement | None = None
     seq: int = 0
-    """The last event that this is made of."""
+    """Number of the last event included."""
     changes: tuple[StudyChange, ...] = ()
     """Amendments and pauses."""
 
@@ -136,7 +136,7 @@ class StudyProgress(Result):
         bots = [rater for rater in self.raters if rater.simulated]
         simulated = f"{len(bots)} of {len(self.raters)} raters are simulated: their answers are not a result"
         paused = "the study is paused: nobody gets a task before captious studio resume"
-        # Metrics that were named and have no result: a file of theirs is not there, or the answers are few.
+        # Requested metrics without a result: a file is missing, or there are too few answers.
         unmeasured = [self.metrics.reason] if self.metrics and self.metrics.reason and self.coverage.answers else []
         return [*([paused] if is_paused(self.changes) else []), *([simulated] if bots else []), *unmeasured]
 
@@ -144,7 +144,7 @@ class StudyProgress(Result):
         """Return coverage, agreement, time, raters with flags, metrics so far, and comments."""
         cover = self.coverage
         about = (
-            f"{cover.answers:,} of {cover.target:,} answers ({100 * cover.share:.0f} %) by {self._count_active('rater')}"
+            f"{cover.answers:,} of {cover.target:,} answers ({100 * cover.share:.0f} %) by {self._count_active()}"
             if cover.target
             else "no tasks"
         )
@@ -152,7 +152,7 @@ class StudyProgress(Result):
         if self.time.pages:
             sections += [self.build_agreement_table(), self._build_time_table()]
         if self.raters:
-            sections += self._build_raters_table().abridged(SHOWN, "raters")
+            sections += self._build_raters_table().cut_after(SHOWN, "raters")
             sections.append(self.build_raters_chart())
         if self.metrics is not None:
             sections += self.metrics.sections()
@@ -163,9 +163,9 @@ class StudyProgress(Result):
         notes = ["A flag is a hint for the owner of the study: it rejects nobody."] if self.flagged else []
         return Document(self.title, about, sections, self.warnings, notes, (), self._build_data(), "progress")
 
-    def _count_active(self, word: str) -> str:
+    def _count_active(self) -> str:
         number = sum(rater.tasks > 0 for rater in self.raters)
-        return f"{number:,} {word}{'' if number == 1 else 's'}"
+        return f"{number:,} rater{'' if number == 1 else 's'}"
 
     def build_coverage_table(self) -> Table:
         """Build a table of the tasks with at least one answer, two, and so on."""
@@ -302,7 +302,7 @@ class StudyProgress(Result):
 def study_progress(log: StudyLog, metrics: Sequence[str] = (), resampling: Resampling = Resampling()) -> StudyProgress:
     """Compute the progress of a study from its log, with the agreement of ``metrics`` if there are some."""
     if metrics:
-        parse_all(metrics)  # a name that nobody knows is refused, not only said beside what else there is
+        parse_all(metrics)  # an unknown metric is an error here, not just a reason in the result
     plan, tasks, events = log.plan(), log.tasks(), list(log.events())
     raters = log.list_rater_ids()
     now = datetime.now(timezone.utc)

@@ -24,20 +24,20 @@ from captious.studio.collect.plan import Checks, Plan
 from captious.studio.collect.tasks import Task
 
 FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement", "time limit"]
-# Pages that a rater must have answered before speed, sameness and agreement say anything.
+# Fewest pages of a rater for flags on speed, equal answers and agreement.
 LEAST = 5
-# Share of a rater's pages with one answer that is flagged, unless so many pages of the others have it too.
+# Flag a rater with one answer on SAME of the pages, unless COMMON of the others' pages have it too.
 SAME, COMMON = 0.95, 0.6
-# Answers beyond the time limit of a task from which on a rater is flagged.
+# Answers over the time limit that are flagged.
 SLOW = 2
-# A rater is far below with less than this share of what the best quarter of raters reach, if that is no accident.
+# Flag a rater whose agreement is significantly below, and less than this share of, the 75th percentile.
 FAR = 0.5
-# So many raters who joined within this time and have answered nothing are suspicious.
+# CROWD raters who joined within TOGETHER and have answered nothing are suspicious.
 CROWD, TOGETHER = 10, timedelta(minutes=1)
-# Somebody who opened a task this many times the expected time ago, and has never answered, is suspicious.
+# A rater who opened a task SILENT times the expected time ago, and never answered, is suspicious.
 SILENT = 10
 NAN = float("nan")
-# Left: at work, and nothing was heard for longer than a task is kept.
+# left: was working, with no event for longer than a lease
 State = Literal["invited", "working", "done", "declined", "screened", "came when full", "left", "excluded"]
 # Key in the body of the first event of a bot; its value is the kind of bot.
 SIMULATED = "simulated"
@@ -215,7 +215,7 @@ class RaterProgress:
     """The kind of bot, where the rater is simulated."""
 
 
-# From events to raters: everything is counted again from the log
+# From events to raters
 
 
 @dataclass

@@ -34,7 +34,7 @@ from captious.studio.owner.raters import SIMULATED
 from captious.study.ratings import Preferences, as_ratings
 
 BotName = Literal["careful", "noisy", "random", "lazy", "leaving"]
-# The crowd that is simulated unless another is asked for.
+# Default share of each kind of bot.
 SHARES: Mapping[str, float] = {"careful": 0.6, "noisy": 0.15, "random": 0.1, "lazy": 0.1, "leaving": 0.05}
 COMMENTS = (
     "The image is hard to see on my screen.",
@@ -160,7 +160,7 @@ def simulate_raters(
     step("quality")
     tasks = log.tasks() if begun else {task.id: task for task in build_tasks(plan)}
     answers = BotAnswers(plan, compute_qualities(plan, tasks, ratings), seed)
-    if not begun:  # now that nothing is wrong with the arguments
+    if not begun:  # only after all arguments are checked
         log.begin(plan, list(tasks.values()))
     people = log.add_raters([hash_token(make_token()) for _ in names])
     step("answers")
@@ -301,7 +301,7 @@ class BotVisit:
         self._log.record(self.rater, event, f"{self.rater}.bot.{event}", body=body or {})
 
 
-# What bots answer
+# Answers
 
 
 def compute_qualities(plan: Plan, tasks: Mapping[str, Task], ratings: Any = None) -> dict[str, float]:
