@@ -58,9 +58,9 @@ from captious.stats.ranks import rank_signature
 from captious.stats.resampling import sort_ids, sum_clusters
 from captious.text.tables import count_words
 
-# Length of a usual reply, for the estimate before a run.
+# Usual length of a reply in tokens, for the cost estimate before a run.
 REPLY_TOKENS = 60
-# Items on the page whose comparisons are shown; the files hold all.
+# Items whose comparisons the page shows; the files have all of them.
 SHOWN = 200
 
 
@@ -75,7 +75,7 @@ class Arena(Result):
     """Calls, tokens, time and cost in one line."""
     resampling: Resampling = Resampling()
     blind: bool = False
-    """Whether there are images that the model refused, so that it saw the references alone."""
+    """True if the model refused the images and saw only the references."""
     opponents: Opponents = EVERYBODY
     elo: Elo = "bradley-terry"
 
@@ -139,7 +139,7 @@ class Arena(Result):
         return estimates
 
     def _compute_scores(self, sums: Floats) -> dict[str, Floats]:
-        """Return the score of each challenger against each baseline, and their mean, in which its own caption counts 0."""
+        """Return the score of each challenger against each baseline, and their mean; its own caption counts 0."""
         values: dict[str, Floats] = {}
         baselines = self.opponents.baselines
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -176,7 +176,7 @@ class Arena(Result):
         return np.hstack([wins, sum_clusters(np.hstack([shares, against]), group, len(ids))])
 
     def document(self) -> Document:
-        """Return the page: systems by strength, every pair, biases of the judge, and the comparisons with its reasons."""
+        """Return the page: systems by strength, every pair, biases of the judge, and all comparisons."""
         shown = self.tournament
         return Document(
             f"{len(self.systems)} systems, {len(self.judged):,} comparisons",
@@ -355,7 +355,7 @@ def format_score_name(*systems: str) -> str:
 
 
 CHANGED, FIRST, LONGER = "changed with the order", "for the caption shown first", "for the longer caption"
-# Shares that say what moved the judge.
+# Shares that measure biases of the judge.
 SHARES = (CHANGED, FIRST, LONGER)
 
 
@@ -418,10 +418,10 @@ def arena(
 ) -> Arena:
     """Let a chat model compare the captions of every two systems, item by item.
 
-    Both orders are asked: a system wins where both replies name it. A verdict that changes with the order is a tie.
-    The judge sees the image of an item where there is one, and its references where there are some. A model that
-    refuses images sees the references alone. Equal captions tie without being asked. A comparison of which a reply
-    cannot be read has no verdict, and is counted.
+    Both orders are asked: a system wins if both replies name it. A verdict that changes with the order is a tie.
+    The judge sees the image and the references of an item, if it has any. A model that refuses images sees only the
+    references. Equal captions tie without being asked. A comparison with a reply that cannot be parsed has no
+    verdict, and is counted.
 
     Parameters
     ----------

@@ -31,9 +31,9 @@ class LanguageReports(PlainState, Result):
     reports: Mapping[str, Report]
     """The report of each language, by its code."""
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Why metrics have no value in a language, by its code."""
+    """The reasons why metrics have no value in a language, by its code."""
     linked: bool = False
-    """Whether the page names the pages of the languages, which are beside it in a saved folder."""
+    """True if the page links to the pages of the languages, which are next to it in a saved folder."""
 
     def __getitem__(self, code: str) -> Report:
         return self.reports[code]

@@ -58,7 +58,7 @@ from captious.stats.resampling import (
 
 Test = Literal["randomization", "bootstrap"]
 NAN = float("nan")
-# What frames and files call the paired tests.
+# The name of the paired tests in data frames and files.
 DIFFERENCES = "differences"
 
 
@@ -282,7 +282,7 @@ def compare(
     runtime, progress, references, images, language, reading
         As in ``evaluate``.
     resampling
-        How the bootstrap makes intervals and, with ``test="bootstrap"``, p-values. A difference counts where p is
+        How the bootstrap makes intervals and, with ``test="bootstrap"``, p-values. A difference is significant if p is
         below 1 − ``level``.
     missing
         Items or shards that a system does not have: an error, or left out with ``skip``. A shard that could
@@ -329,12 +329,12 @@ class PairedReports:
 
     reports: Mapping[str, Report]
     statistics: Callable[[str, str, str], StatisticPair]
-    """A metric of two systems on what both have a value for, by the names of the systems and the written form."""
+    """Returns a metric of two systems on their shared items, by the names of the systems and the written form."""
     units: int
-    """How many items are resampled, or shards that hold items."""
+    """The number of resampled items, or of shards with items."""
     sharded: bool = False
     remarks: tuple[str, ...] = ()
-    """What a reader of tests of shards should know."""
+    """Warnings on tests of shards."""
 
 
 def pair_reports(
@@ -394,7 +394,7 @@ def _pair_systems(reports: Mapping[str, Report], baseline: str, system: str, key
 def open_report(system: Any, wanted: Sequence[str] | None) -> Report | None:
     """Return the system if it is a report, or the report of its run folder; None for captions to be scored."""
     if isinstance(system, Report):
-        # A report in memory has its captions at hand, for metrics that it was not asked for.
+        # A report in memory has its captions, so that missing metrics can be computed.
         lacks = wanted is not None and any(key not in system.measurements for key in wanted)
         return None if lacks and not system.source.address else system
     return open_run(system) if is_run(system) else None
@@ -448,7 +448,7 @@ def _pair_shards(
     return PairedReports(reports, statistics, units, True, tuple(remarks))
 
 
-# Numbers in the rows of the pairs that are tested at a time.
+# Largest number of values in the rows of pairs that are tested together, to limit memory.
 TOGETHER = 1 << 24
 
 
@@ -549,7 +549,7 @@ def name_systems(systems: Any) -> dict[str, Any]:
         number if source == "captions" else PurePath(source).name.split(".")[0] or source
         for source, number in zip(sources, numbered, strict=True)
     ]
-    # Two files of one name in different folders are called by their paths.
+    # Files of the same name in different folders are named by their paths.
     unique = next((choice for choice in (names, sources) if len(set(choice)) == len(choice)), numbered)
     return dict(zip(unique, sets, strict=True))
 

@@ -21,7 +21,7 @@ class Demo:
     """Sixty drawn scenes with five references each, four captioners, and five ratings of every caption."""
 
     folder: Path = DEMO
-    """Where the files are, for commands that read files."""
+    """The folder of the files, for commands that read files."""
 
     def __repr__(self) -> str:
         return f"<Demo: captions by {', '.join(self.systems)}; {len(self.ratings.ids)} rated captions>"

@@ -107,7 +107,7 @@ def _parse_entries(entries: Sequence[str | Metric]) -> list[Metric]:
         return parse_all(entries)
     except InputError as error:
         texts = [entry for entry in entries if isinstance(entry, str)]
-        # A caption or the name of a file, which other libraries take second.
+        # Other libraries take references as second argument: a caption or a file name was meant for them.
         meant = any(re.search(r"^[^(,]*\w \w|\.(?:jsonl?|csv|tsv|parquet|gz)$", text) for text in texts)
         if not meant or "commas stand between" in str(error):
             raise
@@ -143,7 +143,7 @@ def evaluate(
     progress
         Called with the name of each step as it begins.
     references
-        References by id, or a list of them in the order of the captions, where ``captions`` has none.
+        References by id, or a list of them in the order of the captions, if ``captions`` has none.
     images
         Folder of the images; or paths, PIL images, arrays or tensors, in a list in the order of the captions or by id.
     missing
@@ -152,8 +152,8 @@ def evaluate(
         The code of the captions' language, such as ``zh``, which chooses the tokenizer of metrics that name none. A
         metric that does not know the language is refused.
     reading
-        Names of columns, several candidates of an item, format; it may hold references, images, ``missing`` and
-        ``language`` too.
+        Options of reading: names of columns, several candidates of an item, format; it may contain references, images,
+        ``missing`` and ``language`` too.
 
     >>> report = evaluate({"1": "a cat", "2": "a dog runs"}, "rouge", references={"1": "a cat", "2": "the dog runs"})
     >>> round(report["rouge"].items["2"], 6)
@@ -219,7 +219,7 @@ def add_metrics(
 ) -> Report:
     """Return the report with more metrics; only metrics that it does not have yet are computed.
 
-    ``captions`` are those of the report, read again, where it comes from a run and metrics need their images.
+    ``captions`` are those of the report, read again; needed if it comes from a run and metrics need images.
 
     >>> report = evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["the red dog"]])
     >>> list(add_metrics(report, "rouge,bleu(n=1)", Resampling(0)).measurements)

@@ -20,7 +20,7 @@ from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, name_elo, name_rate
 from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note, shared_ranks
 from captious.stats.resampling import holm
 
-# Strengths that do not depend on the order of comparisons, or points updated one by one, as in Chatbot Arena.
+# Bradley-Terry strengths, independent of the order of comparisons; or points updated one by one, as in Chatbot Arena.
 Elo = Literal["bradley-terry", "online"]
 
 
@@ -44,15 +44,15 @@ class Tournament:
 
     systems: tuple[str, ...]
     wins: Floats
-    """How often each system won against each other, without ties."""
+    """The number of wins of each system (row) over each other (column), without ties."""
     ties: Floats
-    """How often each pair of systems tied."""
+    """The number of ties of each pair of systems."""
     estimates: Mapping[str, Estimate]
     """The values of ``stats.pairwise.pairwise_values`` with their intervals."""
     p_values: Mapping[tuple[str, str], float]
-    """The p-value of each pair of systems, in the order of ``systems``; NaN where the two never met."""
+    """The p-value of each pair of systems, in the order of ``systems``; NaN if the two were never compared."""
     test: str
-    """What the p-value is of, for the note of the table."""
+    """The name of the test, for the note of the table."""
     resampling: Resampling
     elo: Elo = "bradley-terry"
     """How the Elo points were computed."""

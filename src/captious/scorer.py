@@ -36,15 +36,15 @@ class CaptionValues(NamedTuple):
     """The value of each caption of a batch by one metric."""
 
     values: Floats
-    """NaN where ``reasons`` says why."""
+    """NaN if ``reasons`` has an entry."""
     reasons: Mapping[int, str]
-    """Why a caption has no value, by its index."""
+    """The reason for each missing value, by the index of the caption."""
 
 
 class Scorer:
     """Scores batches of captions against references that are prepared once.
 
-    A caption's value is that of `captious.evaluate` on an item with this caption alone. Only ``cider(idf=refs)`` needs
+    A caption's value is that of `captious.evaluate` on an item with only this caption. Only ``cider(idf=refs)`` needs
     more than the item: its document frequencies are those of all references of the scorer, not of the batch.
 
     A call changes nothing, so threads can share a scorer. It pickles, so workers of a data loader can have one each;
@@ -53,7 +53,7 @@ class Scorer:
     Parameters
     ----------
     metrics
-        Written forms, such as ``"cider(idf=coco-train), bleu(n=4)"``, or metrics. Each must score a caption alone:
+        Written forms, such as ``"cider(idf=coco-train), bleu(n=4)"``, or metrics. Each must score single captions:
         metrics of several captions, such as ``mbleu``, are refused.
     references
         References by id: whatever ``captious.read`` reads.
@@ -64,7 +64,7 @@ class Scorer:
     language
         The code of the captions' language, such as ``zh``, as in `captious.evaluate`.
     later
-        What the items do not have yet and get by ``with_items``: ``references``, ``image`` or ``objects``.
+        Inputs that the items do not have yet and get by ``with_items``: ``references``, ``image`` or ``objects``.
 
     >>> references = {"7": ["a dog runs", "the dog is running"], "9": ["two cats"]}
     >>> scorer = Scorer("bleu(n=1), rouge", references=references)
@@ -123,7 +123,7 @@ class Scorer:
         return other
 
     def _get_state(self, metric: Metric) -> Any:
-        """Return the prepared state of a metric; in a process that unpickled the scorer, it is prepared on first use."""
+        """Return the prepared state of a metric; after unpickling, it is prepared on first use."""
         if metric not in self._states:
             self._states[metric] = metric.prepared(self._items)
         return self._states[metric]
@@ -186,7 +186,7 @@ class Scorer:
         """Return values and reasons in the order of the texts."""
         if not texts:
             return {metric: CaptionValues(np.empty(0), {}) for metric in metrics}
-        # The captions of an item stand together, so that its references are looked at once.
+        # Sort by item, so that the references of an item are processed once for all its captions.
         order = np.argsort(positions, kind="stable")
         batch = self._make_captions(positions[order], [texts[index] for index in order.tolist()])
         scores = {}
@@ -282,7 +282,7 @@ class Scorer:
 
 
 def warn_of_language(metrics: Sequence[Metric], captions: CaptionSet) -> None:
-    """Emit a Python warning for captions in a language that metrics do not support, if there is no report to show it."""
+    """Emit a Python warning for captions in a language that metrics do not support."""
     for line in dict.fromkeys(line for metric in metrics for line in metric.text_warnings(captions)):
         warnings.warn(f"captious: {line}", RuntimeWarning, stacklevel=3)
 

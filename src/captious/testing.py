@@ -1,4 +1,4 @@
-"""``captious.testing``: what every metric, tokenizer and encoder owes its users, as a test in one line.
+"""``captious.testing``: contract tests of metrics, tokenizers and encoders, each in one line.
 
 The test of a package that brings a metric::
 
@@ -7,7 +7,7 @@ The test of a package that brings a metric::
     def test_the_metric():
         check_metric("rare_words")
 
-`check_tokenizer` and `check_encoder` do the same for what else a package may bring. The metrics, tokenizers and
+`check_tokenizer` and `check_encoder` do the same for tokenizers and encoders of a package. The metrics, tokenizers and
 encoders of captious pass the same checks.
 """
 
@@ -46,9 +46,9 @@ from captious.text.states import State
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 M = TypeVar("M", Measurement, State)
-# Sums over items in another order may differ by so much.
+# Largest difference of sums over items in another order.
 ROUNDING = 1e-9
-# Values of a model on another batch may differ by so much.
+# Largest difference of values of a model on another batch.
 MODELS = 1e-6
 
 
@@ -72,7 +72,7 @@ def check_metric(metric: str | Metric | type[Metric], captions: Any = None, *, t
         given. A metric that needs more, such as images, must be given captions that have them. Items without
         something belong in it too.
     tolerance
-        By how much the value of an item may differ where the corpus is read in parts: 1e-9 unless given, and 1e-6 for a
+        The largest difference of an item's value if the corpus is read in parts: 1e-9 unless given, and 1e-6 for a
         metric that needs a model. 0 asks for every digit.
 
     >>> check_metric("rouge")
@@ -94,9 +94,9 @@ def check_metric(metric: str | Metric | type[Metric], captions: Any = None, *, t
             raise ContractError(name, faults)
 
 
-# Characters of an error of the metric that are shown.
+# Longest error message of a metric that is shown, in characters.
 LONGEST = 400
-# Items that a check needs, which it reads in three parts.
+# Smallest number of items for a check, which reads them in three parts.
 LEAST = 6
 WORDS = ("a", "the", "red", "green", "dog", "cat", "ball", "on", "runs", "sits", "two", "day")
 
@@ -127,7 +127,7 @@ class Trial:
     @cached_property
     def _measured_with(self) -> tuple[Measurement, dict[str, str]]:
         with record_models() as models:
-            # A copy of the captions has nothing that was computed for them before.
+            # A copy of the captions has an empty cache.
             return self.metric.measure(replace(self.captions)), models
 
     @property
@@ -378,7 +378,7 @@ def _check_explanations(trial: Trial) -> Iterator[str]:
                 yield f"item {key!r} has no value, and its explanation does not say why"
 
 
-# What a metric promises, each with the check that gives a line for everything that is wrong.
+# The promises of a metric, each with its check, which yields a line for every fault.
 CHECKS: Mapping[str, Check] = {
     "it declares what it is": _check_declarations,
     "it scores the captions": _check_measurement,
@@ -394,7 +394,7 @@ CHECKS: Mapping[str, Check] = {
     "chunks have the values of the whole": _check_chunks,
     "explanations add up": _check_explanations,
 }
-# Checks that all others need.
+# Checks that must pass before the others run.
 FIRST = list(CHECKS)[:2]
 
 
@@ -412,7 +412,7 @@ TEXTS = (
 def check_tokenizer(tokenizer: str | Tokenizer, texts: Sequence[str] = ()) -> None:
     """Check a tokenizer; raise a `ContractError` with a line for every fault.
 
-    ``tokenizer`` is the tokenizer or its name. ``texts`` are tokenized besides those that are always tried.
+    ``tokenizer`` is the tokenizer or its name. ``texts`` are tokenized in addition to a fixed list.
 
     >>> check_tokenizer("13a")
     """
@@ -541,5 +541,5 @@ def _find_batch_faults(what: str, together: Any, alone: Any) -> Iterator[str]:
             yield f"the vector of {'an' if what == 'image' else 'a'} {what} depends on the others of its batch"
 
 
-# The cosine of the vectors of one input, encoded alone and in a batch, may be below 1 by so much: half precision.
+# Largest cosine distance between the vectors of one input, encoded singly and in a batch: half precision.
 BATCHES = 1e-3

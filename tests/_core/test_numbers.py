@@ -36,9 +36,9 @@ def test_margins_and_parameters(text):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (("--raters", "1_0"), "'--raters': '1_0', expected a whole number"),
-        (("--raters", "２"), "'--raters': '２', expected a whole number"),
-        (("--tau", "٤"), "'--tau': '٤', expected a number"),
+        (("--raters", "1_0"), "'--raters': '1_0' is not a valid whole number"),
+        (("--raters", "２"), "'--raters': '２' is not a valid whole number"),
+        (("--tau", "٤"), "'--tau': '٤' is not a valid number"),
     ],
 )
 def test_options(run, option, message):

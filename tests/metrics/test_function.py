@@ -42,8 +42,8 @@ def test_a_function_of_caption_and_references_is_a_metric():
 
 
 def test_a_function_of_the_caption_alone_needs_no_references():
-    metric = metric_from(length, name="words", label="Words", decimals=1)
-    assert metric.needs == () and metric.label == "Words" and str(metric) == "words"
+    metric = metric_from(length, name="spaced_words", label="Words", decimals=1)
+    assert metric.needs == () and metric.label == "Words" and str(metric) == "spaced_words"
     assert metric.measure(CaptionSet.of({"1": "a red dog", "2": ""})).values.tolist() == [3, 0]
     for function in (lambda caption, lower=True: 1.0, len):
         assert metric_from(function, "one").needs == ()

@@ -92,8 +92,8 @@ def test_the_frozen_part_and_the_head_are_the_whole(encoder, pixels):
     ids = torch.from_numpy(encoder.tokenize(TEXTS).ids)
     ready = encoder.pixels_to_tensor(pixels)
     with torch.no_grad():
-        torch.testing.assert_close(encoder.image_head(encoder.encode_frozen_images(ready)), encoder.image_tensor(ready))
-        torch.testing.assert_close(encoder.text_head(encoder.encode_frozen_texts(ids)), encoder.text_tensor(ids))
+        torch.testing.assert_close(encoder.image_head(encoder.frozen_images(ready)), encoder.image_tensor(ready))
+        torch.testing.assert_close(encoder.text_head(encoder.frozen_texts(ids)), encoder.text_tensor(ids))
 
 
 def test_layers_held_still_and_the_others_are_the_whole(parts, pixels):
@@ -102,7 +102,7 @@ def test_layers_held_still_and_the_others_are_the_whole(parts, pixels):
     with torch.no_grad():
         whole = encoder.image_tensor(ready)
         encoder.freeze_image_layers(1)
-        states = encoder.encode_frozen_images(ready)
+        states = encoder.frozen_images(ready)
         assert states.shape == (3, 17, 32)
         torch.testing.assert_close(encoder.image_head(states), whole)
     learns = {name for name, one in encoder.module.vision_model.named_parameters() if one.requires_grad}

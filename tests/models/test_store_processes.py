@@ -39,13 +39,13 @@ from pathlib import Path
 import numpy as np
 from captious.models import store as stores
 from captious.models.store import Store
-from captious.models.segments import FeatureSpace, as_keys, key_of
+from captious.models.segments import FeatureSpace, as_keys, hash_content
 stores.FLUSH_BYTES = 1
 space = FeatureSpace("tiny", "0123456789ab", "texts", (4,))
 store = Store(space, Path(sys.argv[1]))
 store.refresh()
 for name in range(int(sys.argv[2]), int(sys.argv[3])):
-    key, row = key_of(str(name).encode()), np.frombuffer(key_of(b"row" + str(name).encode()), np.uint8)[:4]
+    key, row = hash_content(str(name).encode()), np.frombuffer(hash_content(b"row" + str(name).encode()), np.uint8)[:4]
     store.put(as_keys([key]), row[None].astype(np.float32), np.array([len(str(name))], np.int32))
     print(name, flush=True)
     if name % 10 == 9:
@@ -98,11 +98,11 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from captious.models.store import Store
-from captious.models.segments import FeatureSpace, as_keys, key_of
+from captious.models.segments import FeatureSpace, as_keys, hash_content
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 lines = []
 store = Store(FeatureSpace("tiny", "0123456789ab", "texts", (4,)), Path(sys.argv[1]), lines.append)
-keys = as_keys(key_of(str(name).encode()) for name in range(5000))
+keys = as_keys(hash_content(str(name).encode()) for name in range(5000))
 store.put(keys, np.ones((5000, 4), np.float32))
 store.settle()
 assert store.gather(keys)[2].all()

@@ -38,6 +38,9 @@ class Fixed:
     def aggregate(self, rows):
         return rows[..., 0]
 
+    def model_settings(self, state):
+        return {}
+
     def text_settings(self, captions):
         return {}
 

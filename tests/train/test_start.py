@@ -94,7 +94,7 @@ class Partial:
     def __init__(self):
         self.module = torch.nn.ModuleDict({"vision_model": torch.nn.Linear(2, 2), "text_model": torch.nn.Linear(2, 2)})
         self.module.vision_model, self.module.text_model = self.module["vision_model"], self.module["text_model"]
-        self.encode_frozen_images = self.image_head = self.encode_frozen_texts = self.text_head = None
+        self.frozen_images = self.image_head = self.frozen_texts = self.text_head = None
         self.layers = None
 
     def freeze_image_layers(self, layers):

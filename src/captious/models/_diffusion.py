@@ -275,9 +275,8 @@ def load_diffusion(name: str, options: PainterOptions) -> Diffusion:
         f"steps={steps},guidance={guidance:g},scheduler={type(pipeline.scheduler).__name__},size={side},"
         f"precision={precision},safety={'yes' if options.safety else 'no'}"
     )
-    mark = compute_fingerprint(
-        pipeline.components, f"{settings},{_describe_pipeline(pipeline)}"
-    )  # before modules are moved or compiled
+    # The fingerprint comes first: moving or compiling modules would change it.
+    mark = compute_fingerprint(pipeline.components, f"{settings},{_describe_pipeline(pipeline)}")
     prepare_pipeline(pipeline, device, options.compile)
     most = MOST if device.type == "cuda" else FEW
     return Diffusion(_get_name(name), mark, settings, (side, side, 3), pipeline, call, options.compile, most=most)

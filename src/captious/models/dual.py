@@ -215,7 +215,7 @@ IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 class DualEncoder(TorchEncoder):
     """A :class:`captious.models.clip.TorchEncoder` over a :class:`DualModule`.
 
-    For frozen towers, training caches ``encode_frozen_images`` and ``encode_frozen_texts`` and trains the heads on
+    For frozen towers, training caches ``frozen_images`` and ``frozen_texts`` and trains the heads on
     them.
     """
 
@@ -230,7 +230,7 @@ class DualEncoder(TorchEncoder):
             part.requires_grad_(False)
         self.frozen_layers = layers
 
-    def encode_frozen_images(self, pixels: torch.Tensor) -> torch.Tensor:
+    def frozen_images(self, pixels: torch.Tensor) -> torch.Tensor:
         """Return the output of the frozen part for normalized pixels: pooled vectors, or hidden states of frozen
         layers.
         """
@@ -238,12 +238,12 @@ class DualEncoder(TorchEncoder):
             return cast("torch.Tensor", self.module.pool_images(pixels))
         return cast("torch.Tensor", self.module.run_lower(pixels, self.frozen_layers))
 
-    def encode_frozen_texts(self, ids: torch.Tensor) -> torch.Tensor:
+    def frozen_texts(self, ids: torch.Tensor) -> torch.Tensor:
         """Return the pooled vectors of token ids."""
         return cast("torch.Tensor", self.module.pool_texts(ids, self.attention_mask(ids)))
 
     def image_head(self, frozen: torch.Tensor) -> torch.Tensor:
-        """Project the output of :meth:`encode_frozen_images` into the common space."""
+        """Project the output of :meth:`frozen_images` into the common space."""
         pooled = frozen if self.frozen_layers is None else self.module.run_upper(frozen, self.frozen_layers)
         return cast("torch.Tensor", self.module.image_head(pooled))
 

@@ -1,4 +1,4 @@
-"""Cells as readers see them: numbers rounded, intervals in columns of their own, the best of a column found."""
+"""Table cells formatted for readers: rounded numbers, separate interval columns, and the best value of each column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = 1e6
 
 
 def format_p_value(p: float | None) -> str:
-    """A p-value as people read it.
+    """Format a p-value for readers.
 
     >>> format_p_value(0.00009), format_p_value(0.0312), format_p_value(float("nan"))
     ('< 0.001', '0.031', '—')
@@ -27,7 +27,7 @@ def format_p_value(p: float | None) -> str:
 
 
 def format_number(value: float | None, column: Column) -> str:
-    """A number as its column shows it.
+    """Format a number with the decimals, scale, sign and unit of its column.
 
     >>> format_number(0.43891, Column("tau", decimals=2, scale=100)), format_number(1234, Column("rows"))
     ('43.89', '1,234')
@@ -73,12 +73,12 @@ class PrintedColumn:
 
     @property
     def numeric(self) -> bool:
-        """Whether the column is aligned to the right and never wrapped."""
+        """True if the column is aligned to the right and never wrapped."""
         return self.column.kind != "text"
 
 
 def format_columns(table: Table, between: str = "{} – {}") -> list[PrintedColumn]:
-    """The printed columns of a table; ``between`` is how an interval is written."""
+    """Return the printed columns of a table; ``between`` is the format of an interval."""
     shown: list[PrintedColumn] = []
     for index, column in enumerate(table.heads):
         values = [row[index] for row in table.rows]
@@ -92,12 +92,12 @@ def format_columns(table: Table, between: str = "{} – {}") -> list[PrintedColu
 
 
 def has_interval(value: Value) -> bool:
-    """Whether a cell has an interval to show."""
+    """Return True if a cell has an interval to show."""
     return isinstance(value, Cell) and not math.isnan(value.low)
 
 
 def get_number(value: Value) -> float:
-    """The number in a cell, NaN where there is none."""
+    """Return the number in a cell, NaN if it has none."""
     if isinstance(value, Cell):
         value = value.value
     return NAN if value is None or isinstance(value, (str, Phrase, bool)) else float(value)
@@ -126,13 +126,13 @@ def _format_interval(value: Value, column: Column, between: str) -> str:
 
 
 def _apply_overrides(column: Column, cell: Cell) -> Column:
-    """The column with what the cell has in its place."""
+    """Return the column with the decimals and scale of the cell, if the cell sets them."""
     decimals = column.decimals if cell.decimals is None else cell.decimals
     return replace(column, decimals=decimals, scale=column.scale if cell.scale is None else cell.scale)
 
 
 def _find_best(values: list[Value], column: Column) -> frozenset[int]:
-    """Rows that hold the best value, none where there is nothing to compare."""
+    """Return the rows with the best value; none if there are fewer than two numbers or no better direction."""
     numbers = [get_number(value) for value in values]
     finite = [one for one in numbers if not math.isnan(one)]
     if column.higher_is_better is None or len(finite) < 2:

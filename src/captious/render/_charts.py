@@ -1,4 +1,4 @@
-"""Charts as SVG that follows the page's colors, without a script."""
+"""Charts as SVG in the page's colors, without scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BINS, CROWD, JITTER = 8, 5, 14
 
 
 class ChartLayout(NamedTuple):
-    """The sizes of a drawing, in pixels."""
+    """Sizes of a chart, in pixels."""
 
     width: int
     """The whole of a chart with a row per name."""
@@ -49,12 +49,12 @@ class ChartLayout(NamedTuple):
 
     @property
     def text(self) -> float:
-        """Where the numbers of a row stand: left of here on a phone, else right of here."""
+        """x position of a row's numbers: their right end on a phone, otherwise their left end."""
         return self.width - 4 if self.above else self.width - self.right + 14
 
     @property
     def anchor(self) -> str:
-        """The end of a row's numbers that stands at ``text``."""
+        """SVG text anchor of a row's numbers at ``text``."""
         return "end" if self.above else "start"
 
 
@@ -65,7 +65,7 @@ NARROW = ChartLayout(330, 14, 14, 20, 26, 330, (52, 318), (200, 14), 4, 600)
 
 
 class Axis:
-    """Values to pixels, with round ticks."""
+    """Scale from values to pixels, with round ticks."""
 
     def __init__(self, values: Sequence[float], start: float, end: float, ticks: int = 6) -> None:
         finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
@@ -88,7 +88,7 @@ class Axis:
 
 
 def draw_chart(chart: Chart, layout: ChartLayout = WIDE) -> str:
-    """The chart as an element of the page."""
+    """Return the chart as an SVG element."""
     width = layout.width if chart.kind in ROWS else layout.plane
     body, height = _DRAWINGS[chart.kind](chart, layout)
     label = escape(" ".join(filter(None, (chart.title, chart.note))) or chart.kind)
@@ -97,7 +97,7 @@ def draw_chart(chart: Chart, layout: ChartLayout = WIDE) -> str:
 
 
 def cut_name(name: str, most: int) -> str:
-    """A long name without its middle: what sets names apart often stands at the end.
+    """Cut out the middle of a long name: names often differ at the end.
 
     >>> cut_name("captious-mini-specs, image → caption", 24)
     'captious-mi…ge → caption'
@@ -113,7 +113,7 @@ def _get_color(index: int) -> str:
 
 
 def _format_tag(tag: str, content: str = "", /, **attributes: object) -> str:
-    """An SVG element; an underscore at the end or inside a name stands for nothing or a hyphen."""
+    """Format an SVG element; in attribute names, a trailing underscore is dropped and inner ones become hyphens."""
     parts = "".join(f' {name.rstrip("_").replace("_", "-")}="{value}"' for name, value in attributes.items())
     return f"<{tag}{parts}>{content}</{tag}>" if content else f"<{tag}{parts}/>"
 
@@ -123,20 +123,20 @@ def _draw_text(text: str, x: float, y: float, class_: str = "tick", anchor: str 
 
 
 def _get_dot_style(index: int, series: Series, point: int) -> dict[str, str]:
-    """The look of a dot: full, or a ring."""
+    """Return the attributes of a dot: filled, or a ring."""
     hollow = bool(series.hollow) and series.hollow[point]
     return {"class_": "hollow", "stroke": _get_color(index)} if hollow else {"fill": _get_color(index)}
 
 
 def _collect_values(chart: Chart) -> list[float]:
-    """Every number the value axis must hold."""
+    """Return all numbers that the value axis must include."""
     ends = [value for one in chart.series for part in (one.y, one.low, one.high) for value in part]
     ends += chart.bounds
     return ends if chart.reference is None else [*ends, chart.reference]
 
 
 def _draw_legend(series: Sequence[Series], x: float, y: float, across: int = 1) -> str:
-    """A swatch and a name per series where there are several, so many in a line."""
+    """Draw a swatch and a name for each of several series, ``across`` in a line; nothing for a single series."""
     parts = []
     for index, one in enumerate(series if len(series) > 1 else ()):
         left, top = x + ENTRY * (index % across), y + 18 * (index // across)
@@ -146,7 +146,7 @@ def _draw_legend(series: Sequence[Series], x: float, y: float, across: int = 1) 
 
 
 def _draw_row_legend(chart: Chart, layout: ChartLayout, height: int, beside: int = 14) -> tuple[str, int]:
-    """The legend of a chart of rows, beside the values or, on a phone, beneath; and the height of both."""
+    """Draw the legend of a chart of rows, at its right or, on a phone, below; return it and the total height."""
     lines = 18 * len(chart.series) if len(chart.series) > 1 else 0
     if layout.above:
         return _draw_legend(chart.series, 4, height + 4), height + lines
@@ -154,7 +154,7 @@ def _draw_row_legend(chart: Chart, layout: ChartLayout, height: int, beside: int
 
 
 def _iterate_rows(chart: Chart, layout: ChartLayout) -> Iterator[tuple[int, Series, int, float, float]]:
-    """Every finite value of a chart with a row each: color, series, index in it, value, top of the row."""
+    """Yield each finite value of a chart with one row per value: color, series, index in it, value, top of the row."""
     row = 0
     for color, series in enumerate(chart.series):
         for point, value in enumerate(series.y):
@@ -170,7 +170,7 @@ def _make_row_axis(values: Sequence[float], layout: ChartLayout) -> Axis:
 def _draw_row_frame(
     chart: Chart, axis: Axis, names: Sequence[str], layout: ChartLayout, step: int = STEP
 ) -> tuple[list[str], int]:
-    """Shades, ticks, the reference and the names of a chart of rows; and the height down to the axis."""
+    """Draw shades, ticks, the reference and the names of a chart of rows; return them and the height with the axis."""
     whole = step + layout.above
     bottom = TOP + len(names) * whole
     parts = [
@@ -215,7 +215,7 @@ def _draw_intervals(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
 
 
 def _draw_interval_dots(chart: Chart, names: Sequence[str], layout: ChartLayout) -> tuple[str, int]:
-    """A row per name with a dot and an interval of each series, one under another."""
+    """Draw a row per name, with a dot and an interval for each series, one below another."""
     axis, step = _make_row_axis(_collect_values(chart), layout), max(STEP, 12 + SLOT * len(chart.series))
     parts, height = _draw_row_frame(chart, axis, names, layout, step)
     for index, one in enumerate(chart.series):
@@ -271,7 +271,7 @@ def _draw_bars(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
 
 
 def _draw_axes(chart: Chart, x: Axis | Sequence[str], y: Axis, layout: ChartLayout) -> list[str]:
-    """Ticks and titles of a chart with two axes."""
+    """Draw ticks and titles of a chart with two axes."""
     (left, right), (bottom, top) = layout.x, layout.y
     parts = []
     for value in y.ticks:
@@ -359,18 +359,18 @@ def _draw_scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
 
 
 def pick_dots(valid: np.ndarray, most: int) -> np.ndarray:
-    """Return the indices of the dots that are drawn: all, or a part of a crowd, the same each time."""
+    """Return the indices of the dots to draw: all, or a random subset of ``most`` with a fixed seed."""
     return valid if len(valid) <= most else np.sort(np.random.default_rng(0).permutation(valid)[:most])
 
 
 def nudge(indices: np.ndarray) -> np.ndarray:
-    """Return a shift from -0.5 to 0.5 for each dot, the same each time: equal ratings would hide each other."""
+    """Return a fixed shift from -0.5 to 0.5 for each dot, so that equal ratings do not hide each other."""
     shifts: np.ndarray = (indices * 7919) % 101 / 101 - 0.5
     return shifts
 
 
 def compute_trend(across: np.ndarray, up: np.ndarray) -> list[tuple[float, float]]:
-    """The mean of y in steps of x that have enough points.
+    """Compute the mean of y in bins of x that have enough points.
 
     >>> compute_trend(np.repeat([0.0, 1.0], 50), np.repeat([2.0, 4.0], 50))
     [(0.0, 2.0), (1.0, 4.0)]

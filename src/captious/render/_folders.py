@@ -1,4 +1,4 @@
-"""A document without folders of the machine that made it: what is shared names files alone."""
+"""Documents without the folders of the machine that made them: shared files show file names only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARAMETER = re.compile(rf"(?<==){_FOLDERS.pattern}")
 
 
 def remove_folders(document: Document) -> Document:
-    """The document with the last part of every absolute path alone; captions and other data stay as they are."""
+    """Return the document with each absolute path shortened to its file name; captions and other data are unchanged."""
     return replace(
         document,
         title=strip_folders(document.title),
@@ -27,7 +27,7 @@ def remove_folders(document: Document) -> Document:
 
 
 def strip_folders(text: str) -> str:
-    r"""Text in which absolute paths are shortened to their last part.
+    r"""Shorten the absolute paths in a text to their file names.
 
     >>> strip_folders("ratings of /home/me/ratings.csv and/or C:\\data\\a.json, https://x.org/a/b")
     'ratings of ratings.csv and/or a.json, https://x.org/a/b'
@@ -46,7 +46,7 @@ def _strip_parameters(text: str) -> str:
 
 
 def _strip_cell(value: Value) -> Value:
-    """A cell holds captions too: only a parameter of a metric loses its folders."""
+    """Strip folders from metric parameters only: a cell may be a caption."""
     if isinstance(value, str):
         return _strip_parameters(value)
     return _strip_phrase(value) if isinstance(value, Phrase) else value

@@ -28,7 +28,7 @@ OBJECTS, CHIPS, ARROWS = 30, 8, 60
 
 
 class Drawing(NamedTuple):
-    """Shapes and the size of the area they fill."""
+    """Shapes and the size of the area they cover."""
 
     width: float
     height: float
@@ -47,7 +47,7 @@ class _Arrow(NamedTuple):
 
 
 def draw_graph(graph: Graph) -> str:
-    """The graph as an element of the page."""
+    """Return the graph as an SVG element."""
     width, height, shapes = lay_out_graph(graph)
     label = escape("; ".join(format_tuple(one.parts) for one in graph.statements) or "no tuples")
     body = "".join(map(_format_element, shapes))
@@ -68,7 +68,7 @@ def _format_element(shape: Shape) -> str:
 
 
 def format_tuple(parts: Sequence[str]) -> str:
-    """A tuple as papers write it.
+    """Format a tuple as papers do.
 
     >>> format_tuple(("man", "ride", "horse"))
     '(man, ride, horse)'
@@ -77,7 +77,7 @@ def format_tuple(parts: Sequence[str]) -> str:
 
 
 def group_tuples(graph: Graph) -> dict[str, list[str]]:
-    """The tuples by what became of them: matched, wrong and missed; without a comparison, all of them as ``said``."""
+    """Group the tuples into matched, wrong and missed; without a comparison, all of them are ``said``."""
     by_mark = {mark: [format_tuple(one.parts) for one in graph.statements if one.matched is mark] for mark in MARKS}
     named = {MARKS[mark]: tuples for mark, tuples in by_mark.items() if tuples}
     return {**named, "missed": [format_tuple(parts) for parts in graph.missed]} if graph.missed else named
@@ -87,7 +87,7 @@ MARKS = {True: "matched", False: "wrong", None: "said"}
 
 
 def lay_out_graph(graph: Graph) -> Drawing:
-    """Where everything stands."""
+    """Compute the position of every object, attribute and arrow."""
     names, hidden = _order_objects(graph.statements)
     tones = {one.parts[0]: MARKS[one.matched] for one in graph.statements if len(one.parts) == 1}
     chips: list[list[tuple[str, str]]] = [[] for _ in names]
@@ -134,7 +134,7 @@ def lay_out_graph(graph: Graph) -> Drawing:
 
 
 def _order_objects(statements: Sequence[Statement]) -> tuple[list[str], int]:
-    """Objects from left to right, each followed by what it relates to; and how many are not drawn."""
+    """Order objects from left to right, each followed by its relations' targets; return also how many are not drawn."""
     after: dict[str, list[str]] = {}
     targets = set()
     for parts, _ in statements:
@@ -160,7 +160,7 @@ def _order_objects(statements: Sequence[Statement]) -> tuple[list[str], int]:
 
 
 def _swap_neighbors(names: list[str], links: Sequence[tuple[str, str]]) -> list[str]:
-    """The order with neighbors swapped for as long as that makes the arrows shorter."""
+    """Swap neighbors in the order as long as that makes the arrows shorter."""
     place = {name: number for number, name in enumerate(names)}
     joined: dict[str, list[str]] = {name: [] for name in names}
     for one, other in links:
@@ -169,7 +169,7 @@ def _swap_neighbors(names: list[str], links: Sequence[tuple[str, str]]) -> list[
             joined[other].append(one)
 
     def pull(name: str) -> int:
-        """How many more arrows lead right than left."""
+        """Return how many more arrows lead right than left."""
         return sum(1 if place[other] > place[name] else -1 for other in joined[name])
 
     for _ in names:
@@ -187,7 +187,7 @@ def _swap_neighbors(names: list[str], links: Sequence[tuple[str, str]]) -> list[
 
 
 def _compute_levels(arrows: Sequence[_Arrow]) -> list[int]:
-    """How high each arrow runs: shorter ones below, and no two on one level over the same ground."""
+    """Compute the height level of each arrow: shorter ones below, and no two that overlap on one level."""
     levels = [0] * len(arrows)
     placed: list[int] = []
     for number in sorted(range(len(arrows)), key=lambda one: arrows[one].ends[1] - arrows[one].ends[0]):
@@ -202,7 +202,7 @@ def _compute_levels(arrows: Sequence[_Arrow]) -> list[int]:
 
 
 def _order_ports(objects: int, arrows: Sequence[_Arrow], levels: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """The ends of arrows on each object from left to right, in an order in which they do not cross.
+    """Order the ends of arrows on each object from left to right so that they do not cross.
 
     An end is the number of its arrow, and 0 for the source or 1 for the target.
     """
@@ -219,7 +219,7 @@ def _order_ports(objects: int, arrows: Sequence[_Arrow], levels: Sequence[int]) 
 def _compute_centers(
     boxes: Sequence[float], chips: Sequence[Sequence[tuple[str, str]]], arrows: Sequence[_Arrow]
 ) -> list[float]:
-    """The middle of each object: no two touch, and the label of an arrow has room between its ends."""
+    """Compute the x center of each object: no two touch, and each arrow's label fits between its ends."""
     loops = [
         max((_measure_text(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (place, place)), default=0.0)
         for place in range(len(boxes))
@@ -242,7 +242,7 @@ def _compute_half_width(box: float, chips: Sequence[tuple[str, str]]) -> float:
 
 
 def _draw_arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float], y: float, bottom: float) -> Iterator[Shape]:
-    """Up from its source, along, and down to its target, with a gap in the line for the label."""
+    """Yield the shapes of an arrow: up from its source, along, and down to its target, with a gap for the label."""
     way = 1 if end > start else -1
     half = _measure_text(arrow.label, FONT) / 2 + 3
     turn, tip, tone = way * CORNER, bottom - 2, arrow.tone
@@ -261,7 +261,7 @@ def _draw_arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float],
 
 
 def _place_label(low: float, high: float, crossings: Sequence[float], half: float) -> float:
-    """Where between two ends a label stands: near the middle, and not on a line that comes down from above."""
+    """Return the x position of a label: near the middle, and not on a line that comes down from above."""
     middle = (low + high) / 2
     edges = [low, *sorted(x for x in crossings if low < x < high), high]
     rooms = [(a, b) for a, b in pairwise(edges) if b - a >= 2 * half]
@@ -270,7 +270,7 @@ def _place_label(low: float, high: float, crossings: Sequence[float], half: floa
 
 
 def _measure_text(text: str, size: float) -> float:
-    """Width of a text in pixels, rather too much than too little: fonts differ."""
+    """Estimate the width of a text in pixels, rather too wide than too narrow: fonts differ."""
     return size * sum(_measure_letter(character) for character in text)
 
 

@@ -23,7 +23,7 @@ _SUPERSCRIPTS = {"†": r"\dagger", "‡": r"\ddagger", "*": "{*}"}
 
 
 def escape(text: str) -> str:
-    r"""Text that LaTeX prints as it is, on one line.
+    r"""Escape a text so that LaTeX prints it as it is, on one line.
 
     >>> print(escape("50% of a_b"), escape("a^b\\~"))
     50\% of a\_b a\textasciicircum{}b\textbackslash{}\textasciitilde{}
@@ -33,7 +33,7 @@ def escape(text: str) -> str:
 
 
 def format_document(content: Document) -> str:
-    """Every table that is not a detail, with what moves the numbers in comments above."""
+    """Format every table that is not a detail, below comments with the title, notes and signatures."""
     comments = [_format_comment(line) for line in (content.title, *content.notes, *content.signatures)]
     tables = [section for section in content.walk() if isinstance(section, Table) and not section.detail]
     scaled = PERCENT if PERCENT in content.notes else ""
@@ -41,7 +41,7 @@ def format_document(content: Document) -> str:
 
 
 def format_table(content: Table, about: str = "", note: str = "") -> str:
-    """One table with a caption: its title, what it is ``about``, and the notes."""
+    """Format one table with a caption: its title, what it is ``about``, and the notes."""
     titles = ": ".join(dict.fromkeys(filter(None, (content.title, about))))
     caption = " ".join(escape(line.rstrip(".")) + "." for line in (titles, content.note, note) if line)
     shown = [one for one in format_columns(content, "[{}, {}]") if one.column.latex is not None]

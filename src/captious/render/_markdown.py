@@ -1,7 +1,7 @@
-"""Markdown as GitHub shows it, for comments and step summaries. Whatever people wrote stays text.
+"""GitHub's Markdown for comments and step summaries, in which user text is always plain text.
 
-Words that a renderer could take for markup, a link, a mention or a number of an issue become code, with their signs
-as HTML entities: inside of code nobody is mentioned and nothing is linked.
+Words that a renderer could take for markup, a link, a mention or an issue number become code, with their punctuation as
+HTML entities: GitHub neither notifies users nor makes links inside code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AROUND = "(),;:.!?%“”\"'"
 
 
 def format_markdown(document: Document, link: str = "", most: int = MOST) -> str:
-    """A document as Markdown of at most so many characters: long cells are cut first, then the last sections left out.
+    """Format a document in at most ``most`` characters: first long cells are cut, then the last sections are dropped.
 
     ``link`` is where the reader finds more; an address that is no http or https is left out.
     """
@@ -41,7 +41,7 @@ def format_markdown(document: Document, link: str = "", most: int = MOST) -> str
 
 
 def _list_sections(section: Section) -> list[Table | Text]:
-    """What of a section Markdown can show."""
+    """Return the tables and texts of a section that are not details."""
     if isinstance(section, Group):
         return [one for inner in section.sections for one in _list_sections(inner)]
     return [section] if isinstance(section, (Table, Text)) and not section.detail else []
@@ -82,7 +82,7 @@ def _format_table_cell(shown: PrintedColumn, row: int, length: int) -> str:
 
 
 def format_cell(text: str, length: int = LENGTHS[0]) -> str:
-    """A text in a table: as it is where nothing in it can be taken for something else, otherwise all of it as code.
+    """Format a text for a table cell; the whole text becomes code if any part could be taken for markup.
 
     >>> format_cell("a dog, running"), format_cell("<b> | @all")
     ('a dog, running', '<code>&#60;b&#62; &#124; &#64;all</code>')
@@ -92,7 +92,7 @@ def format_cell(text: str, length: int = LENGTHS[0]) -> str:
 
 
 def _format_prose(text: str, length: int = 1000) -> str:
-    """A sentence of ours, in which names of files and ids may occur: words that are not harmless become code."""
+    """Format a sentence of ours, which may contain file names and ids: words that are not harmless become code."""
     words = " ".join(escape_controls(text).split()).split(" ")
     return " ".join(word if _is_harmless(word) else _format_code(_cut_text(word, length)) for word in words)
 
@@ -117,7 +117,7 @@ def _format_code(text: str) -> str:
 
 
 def _get_safe_address(link: str) -> str:
-    """The address where it is one of the web, with what could end the link left out."""
+    """Return a web address without characters that could end the link; empty if it is no http(s) address."""
     try:
         parts = urlsplit(link)
     except ValueError:

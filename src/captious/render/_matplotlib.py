@@ -1,6 +1,6 @@
-"""Charts drawn by matplotlib, for papers and notebooks: the charts that `_charts` draws for pages, in the same look.
+"""Charts drawn by matplotlib, for papers and notebooks, in the look of the SVG charts of `_charts`.
 
-Every function draws one kind of `Chart` into axes of matplotlib; names of systems and metrics are never parsed as TeX.
+Every function draws one kind of `Chart` into matplotlib axes; names of systems and metrics are never parsed as TeX.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def draw_plot(plot: Plot, ax: Any = None) -> Any:
 
 
 def _make_axes(plot: Plot) -> list[Any]:
-    """Return the axes of a new figure, one for each panel."""
+    """Make a new figure and return its axes, one for each panel."""
     pyplot = require("matplotlib.pyplot", "plot")
     lines = math.ceil(len(plot.charts) / plot.across)
     heights = [max(map(_compute_height, plot.charts[line * plot.across :][: plot.across])) for line in range(lines)]
@@ -85,7 +85,7 @@ def _compute_height(chart: Chart) -> float:
 
 
 def _list_row_names(chart: Chart) -> list[str]:
-    """Return the names of the rows: one per value, or of dots one per name."""
+    """Return the names of the rows: one per value, for dots one per name."""
     names = [str(name) for series in chart.series for name in series.x] if chart.kind in ROWS else []
     return list(dict.fromkeys(names)) if chart.kind == "dots" else names
 
@@ -95,7 +95,7 @@ def _wrap_note(chart: Chart, width: float) -> list[str]:
 
 
 def _add_decorations(axes: Any, chart: Chart, width: float) -> None:
-    """Add what all kinds have: title, note, axis titles, dashed lines, a light grid, a legend of several series."""
+    """Add the parts of every kind: title, note, axis titles, dashed lines, a light grid, a legend of several series."""
     upright = chart.kind in ROWS
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -134,7 +134,7 @@ def _add_decorations(axes: Any, chart: Chart, width: float) -> None:
 
 
 def _write(axes: Any, text: str, at: tuple[Any, Any], where: Any, shift: tuple[float, float], **options: Any) -> None:
-    """Write small text at a place, shifted by some points."""
+    """Write small text at a position, shifted by some points."""
     axes.annotate(
         text,
         at,
@@ -165,7 +165,7 @@ def _label_rows(axes: Any, chart: Chart) -> list[str]:
 
 
 def _draw_dot(axes: Any, chart: Chart, index: int, point: int, y: float, size: float = 6.5, width: float = 3.0) -> str:
-    """Draw a value of a row with its interval; return it in words."""
+    """Draw a value of a row with its interval; return both as text."""
     series = chart.series[index]
     value, (low, high) = series.y[point], (part[point] if len(part) else NAN for part in (series.low, series.high))
     text = f"{value:.{chart.decimals}f}"
@@ -229,7 +229,7 @@ def _draw_bars(axes: Any, chart: Chart, numbers: bool) -> None:
 
 
 def _draw_lines(axes: Any, chart: Chart, numbers: bool) -> None:
-    """Draw lines over named ticks or numbers, with whiskers where there are intervals."""
+    """Draw lines over named ticks or numbers, with whiskers for intervals."""
     named = any(isinstance(x, str) for series in chart.series for x in series.x)
     ticks = list(dict.fromkeys(str(x) for series in chart.series for x in series.x)) if named else []
     for index, series in enumerate(chart.series):

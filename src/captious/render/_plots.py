@@ -1,4 +1,4 @@
-"""What of a document can be plotted, as charts by name: its own charts, tables with values, and values per item."""
+"""The charts of a document that can be plotted, by name: its own charts, tables with values, and values per item."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_plot(document: Document, name: str | None = None) -> Plot:
 
 
 def list_plots(document: Document) -> dict[str, Callable[[], Plot]]:
-    """Return what can be drawn, by name: tables with intervals or bars, charts by their kind, the values per item."""
+    """Return the available plots by name: tables with intervals or bars, charts by their kind, the values per item."""
     choices: dict[str, Callable[[], Plot]] = {}
     charts: dict[str, list[Chart]] = {}
     for section in document.walk():
@@ -67,12 +67,12 @@ def _plot_charts(charts: Sequence[Chart]) -> Plot:
 
 
 def _count_across(panels: int) -> int:
-    """Return the panels in a line: three, or two where that leaves no single one behind."""
+    """Return the number of panels in a line: three, or two if three would leave a single panel."""
     return panels if panels < 4 else 2 if panels == 4 else 3
 
 
 def _plot_table(table: Table) -> Plot:
-    """Draw values with intervals: a panel per column, or per first name of a row where that alone decides the scale.
+    """Plot values with intervals: a panel per column, or per first row name if each first name has its own scale.
 
     The first name is for example the metric of a difference. Such panels have a heading, and a color for each row.
     Otherwise the rows of one scale share a panel, in one color.
@@ -122,7 +122,7 @@ class _Point(NamedTuple):
 
 
 def _make_series(points: Sequence[_Point], apart: bool) -> list[Series]:
-    """Return points as one series, or each as a series of its own, which has its own color."""
+    """Make one series of all points, or one series, with its own color, for each point."""
     groups = [[point] for point in points] if apart else [points]
     series = []
     for group in groups:
@@ -132,7 +132,7 @@ def _make_series(points: Sequence[_Point], apart: bool) -> list[Series]:
 
 
 def _plot_items(items: Items) -> Plot:
-    """Draw how the values of items are distributed, a panel per metric: a histogram, or quantiles of each system."""
+    """Plot the distribution of item values, a panel per metric: a histogram, or quantiles of each system."""
     charts = []
     for index, metric in enumerate(items.metrics):
         columns = [np.asarray(system[index], dtype=np.float64) for system in items.values]

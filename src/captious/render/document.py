@@ -1,6 +1,6 @@
-"""What a result shows, as plain data: a document of sections, which every writer draws in its own way.
+"""The data model of what a result shows: a document of sections, which each output format renders in its own way.
 
-Cells keep numbers. The terminal and the page round them, LaTeX marks the best, CSV, Parquet and JSON hold them in full.
+Cells keep numbers. The terminal and the page round them, LaTeX marks the best; CSV, Parquet and JSON have full precision.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Phrase:
-    """Text of several spans; it can stand wherever a document takes text that readers look at."""
+    """Text of several spans; allowed wherever a document takes text for readers."""
 
     spans: tuple[Span, ...]
 
     @classmethod
     def of(cls, *parts: str | Span) -> Phrase:
-        """A phrase of plain strings and spans.
+        """Make a phrase of plain strings and spans.
 
         >>> str(Phrase.of("a ", Span("red", "bad"), " car"))
         'a red car'
@@ -60,7 +60,7 @@ class Phrase:
 
 
 def link(text: str, href: str) -> Phrase:
-    """Text that leads to another part of the page."""
+    """Make a text that links to another part of the page."""
     return Phrase((Span(text, href=href),))
 
 
@@ -83,7 +83,7 @@ class HasPicture(Protocol):
 
 @dataclass(frozen=True)
 class Cell:
-    """A number with its interval, or with its standard deviation; NaN where there is none."""
+    """A number with its interval or its standard deviation; NaN if there is none."""
 
     value: float
     low: float = NAN
@@ -104,7 +104,7 @@ class Cell:
 
     @classmethod
     def of(cls, estimate: HasInterval, mark: str = "") -> Cell:
-        """The cell of an estimate."""
+        """Make the cell of an estimate."""
         return cls(estimate.value, estimate.low, estimate.high, mark=mark)
 
 
@@ -113,7 +113,7 @@ Value: TypeAlias = str | Phrase | int | float | bool | Cell | None
 
 @dataclass(frozen=True)
 class Column:
-    """How the cells of a column are shown. Numbers in files are neither scaled nor rounded."""
+    """Format of a column's cells. Numbers in files are neither scaled nor rounded."""
 
     name: str
     kind: Literal["text", "number", "p"] = "number"
@@ -144,7 +144,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """What stands above the intervals."""
+        """Heading of the intervals."""
         return "interval" if self.level is None else f"{100 * self.level:.4g}% interval"
 
 
@@ -161,7 +161,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of values. A column given by its name alone is a column of text."""
+    """Columns and rows of values. A column given as a string is a column of text with that name."""
 
     key: str
     """Name of its file and of its entry in JSON."""
@@ -183,17 +183,17 @@ class Table:
 
     @property
     def heads(self) -> tuple[Column, ...]:
-        """The columns, those given by name too."""
+        """The columns; a name becomes a column of text."""
         return tuple(Column(one, "text") if isinstance(one, str) else one for one in self.columns)
 
     @property
     def labels(self) -> int:
-        """How many leading columns name the row: those of text, and never none."""
+        """Number of leading text columns, which name the row; at least one."""
         numbers = [index for index, column in enumerate(self.heads) if column.kind != "text"]
         return max(1, numbers[0] if numbers else 1)
 
     def cut_after(self, shown: int, what: str) -> list[Table]:
-        """The first rows, with a note on how many are left out, and the whole table as a detail ``all_key``.
+        """Return the first ``shown`` rows with a note on how many are left out, and all rows as a detail ``all_key``.
 
         A table that has no more rows than ``shown`` stays as it is. ``what`` are its rows, such as raters.
         """
@@ -396,10 +396,10 @@ class Result(ABC):
 
     @abstractmethod
     def document(self) -> Document:
-        """Everything the result shows."""
+        """Return everything the result shows."""
 
     def write_files(self, folder: Path) -> None:  # noqa: B027 - most results have nothing more to write
-        """Write what the document does not hold, such as values per item, into a run's folder."""
+        """Write data that is not in the document, such as values per item, into a run's folder."""
 
     def __str__(self) -> str:
         from captious.render.terminal import format_text
@@ -425,7 +425,7 @@ class Result(ABC):
         return draw_plot(find_plot(self.document(), name), ax)
 
     def in_percent(self) -> Document:
-        """What the result shows, with scores × 100 and one decimal, as papers print them.
+        """Return the document with scores × 100 and one decimal, as papers print them.
 
         JSON, CSV and data frames hold the values as they are. ``report.in_percent().print()`` and ``.to_latex()`` print
         them so, and a notebook shows ``report.in_percent()``.
@@ -436,13 +436,14 @@ class Result(ABC):
         return replace(document, sections=sections, notes=[*document.notes, PERCENT], signatures=signatures)
 
     def print(self, console: Console | None = None, *, signatures: bool = False) -> None:
-        """Show the result on the terminal; ``signatures`` prints each in full, not what they share once."""
+        """Print the result on the terminal; ``signatures`` prints each one in full instead of their shared parts once.
+        """
         from captious.render.terminal import print_document
 
         print_document(self.document(), console, signatures=signatures)
 
     def save(self, path: str | Path, overwrite: bool = False, *, percent: bool = False) -> None:
-        """Write a folder whole: the page, LaTeX, text, a CSV file per table, and the data as JSON.
+        """Write a folder atomically: the page, LaTeX, text, a CSV file per table, and the data as JSON.
 
         A path that ends in ``.csv``, ``.json``, ``.parquet``, ``.html``, ``.tex`` or ``.txt`` is one file: the page,
         the text, or the first table. ``percent`` shows scores × 100 where people read them.
@@ -461,7 +462,7 @@ class Result(ABC):
                 (folder / name).write_text(text, encoding="utf-8", errors="replace", newline="")
 
     def files(self, percent: bool = False) -> dict[str, str]:
-        """What a saved result shows, by the name of the file: a CSV file per table, the page, LaTeX, text and JSON."""
+        """Return the texts of a saved result by file name: a CSV file per table, the page, LaTeX, text and JSON."""
         from captious.render import _latex as latex
         from captious.render import html, tables, terminal
         from captious.render._folders import remove_folders
@@ -477,29 +478,31 @@ class Result(ABC):
         }
 
     def to_latex(self) -> str:
-        """The tables for a paper."""
+        """Return the tables for a paper."""
         from captious.render import _latex as latex
 
         return latex.format_document(self.document())
 
     def to_markdown(self, link: str = "") -> str:
-        """The texts and tables as GitHub's Markdown, short enough for a comment; ``link`` says where there is more."""
+        """Return texts and tables as GitHub's Markdown, short enough for a comment; ``link`` is the address of more."""
         from captious.render._markdown import format_markdown
 
         return format_markdown(self.document(), link)
 
     def to_pandas(self, table: str | None = None) -> Any:
-        """A table as a data frame: the first, or the one of this key."""
+        """Return a table as a data frame: the first, or the one with this key."""
         return require("pandas", "pandas").DataFrame(self._columns(table))
 
     def to_arrow(self, table: str | None = None) -> Any:
-        """A table as a ``pyarrow.Table``: the first, or the one of this key."""
+        """Return a table as a ``pyarrow.Table``: the first, or the one with this key."""
         from captious.render.tables import to_arrow
 
         return to_arrow(self._columns(table))
 
     def to_csv(self, path: str | Path, table: str | None = None) -> None:
-        """Write a table as CSV: the first, or the one of this key. Numbers are in full, a missing one is empty."""
+        """Write a table as CSV: the first, or the one with this key. Numbers have full precision, a missing one is
+        empty.
+        """
         from captious.render.tables import write_csv
 
         columns = self._columns(table)
@@ -507,20 +510,20 @@ class Result(ABC):
             write_csv(columns, draft)
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
-        """The columns of a table that frames and files are made of."""
+        """Return the columns of a table for data frames and files."""
         from captious.render.tables import get_columns
 
         return get_columns(self.document().table(table))
 
     def to_dict(self) -> dict[str, Any]:
-        """The data of the document as plain values, as JSON holds them."""
+        """Return the data of the document as the plain values of its JSON."""
         import json
 
         values: dict[str, Any] = json.loads(self.to_json())
         return values
 
     def to_json(self) -> str:
-        """The data of the document as JSON text."""
+        """Return the data of the document as JSON text."""
         from captious.render.tables import to_json
 
         return to_json(self.document())
@@ -536,12 +539,12 @@ PERCENT = "Scores are shown × 100."
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether a path asks for one file; a folder of that name stays one."""
+    """Return True if a path asks for one file; an existing folder of that name does not."""
     return Path(path).suffix.lower() in FILES and not Path(path).is_dir()
 
 
 def refuse_output(path: str | Path, overwrite: bool = False) -> None:
-    """Say at once, before any work, that an output already exists, or that nothing of its kind is written."""
+    """Raise InputError, before any work, if an output already exists or its file type is not supported."""
     _refuse_kind(path)
     (refuse_existing if is_file(path) else refuse_occupied)(Path(path), overwrite)
 
@@ -576,7 +579,7 @@ def _write_file(document: Document, path: Path, suffix: str) -> None:
 
 
 def _scale_section(section: Section) -> Section:
-    """A section with the columns and values of scores × 100."""
+    """Return a section with score columns and item values × 100."""
     if isinstance(section, Group):
         return replace(section, sections=[_scale_section(one) for one in section.sections])
     if isinstance(section, Table):
@@ -598,7 +601,7 @@ def _scale_section(section: Section) -> Section:
 
 @dataclass(frozen=True, repr=False)
 class Document(Result):
-    """Everything that a result shows; without one, a result in itself."""
+    """Everything that a result shows; it is a result itself."""
 
     title: str
     about: str = ""
@@ -612,21 +615,21 @@ class Document(Result):
     """Stem of its files: ``report.html``, ``report.tex``, ``report.txt``."""
 
     def document(self) -> Document:
-        """The document itself."""
+        """Return the document itself."""
         return self
 
     def __repr__(self) -> str:
         return f"<Document {self.title!r}: {len(self.sections)} sections>"
 
     def walk(self, sections: Sequence[Section] | None = None) -> Iterator[Section]:
-        """Every section, those of groups too."""
+        """Yield every section, including those inside groups."""
         for section in self.sections if sections is None else sections:
             yield section
             if isinstance(section, Group):
                 yield from self.walk(section.sections)
 
     def cut_after(self, shown: int) -> Document:
-        """Return the document with only its first sections on the terminal; pages and files have the others too."""
+        """Return the document with its later sections as details: only pages and files have them."""
         details = [
             replace(section, detail=True) if isinstance(section, (Text, Table)) else section
             for section in self.sections[shown:]
@@ -635,7 +638,7 @@ class Document(Result):
 
     @property
     def tables(self) -> dict[str, Table]:
-        """Every table by its key."""
+        """All tables by key."""
         tables = [section for section in self.walk() if isinstance(section, Table)]
         by_key = {table.key: table for table in tables}
         if len(by_key) < len(tables):
@@ -643,7 +646,7 @@ class Document(Result):
         return by_key
 
     def table(self, key: str | None = None) -> Table:
-        """A table by its key, or the first."""
+        """Return a table by its key, or the first."""
         tables = self.tables
         if key is None and tables:
             return next(iter(tables.values()))

@@ -1,7 +1,7 @@
-"""The one page of every result: a file that works from disk, offline, in light and dark.
+"""The HTML page of a result: one file that works from disk, offline, in light and dark.
 
-Python writes texts, tables, charts and galleries, with everything escaped. Only a document with items has scripts;
-captions reach those as JSON and are written by them as text, never as markup.
+Python writes texts, tables, charts and galleries, with everything escaped. Only a document with items has scripts; they
+receive captions as JSON and insert them as text, never as markup.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PHRASE = 24
 
 
 def render_page(document: Document) -> str:
-    """The HTML text of a document."""
+    """Return the HTML page of a document."""
     document = remove_folders(document)
     items = next((section for section in document.walk() if isinstance(section, Items)), None)
     code = join_scripts(SCRIPTS) if items else ""
@@ -77,14 +77,14 @@ def render_page(document: Document) -> str:
 
 
 def join_scripts(scripts: Sequence[str]) -> str:
-    """Scripts as one, which leaves no name behind, without comments and indentation: every page carries them."""
+    """Join scripts into one that defines no globals, without comments and indentation: every page includes them."""
     lines = (line.strip() for name in scripts for line in read_asset(name).splitlines())
     script = "\n".join(line for line in lines if line and not line.startswith("//"))
     return f'\n(() => {{\n"use strict";\n{script}\n}})();\n'
 
 
 def _make_policy(code: str) -> str:
-    """Nothing may be fetched; of scripts only the page's own may run, known by its hash."""
+    """Return a content security policy that blocks all requests and allows only the page's own script, by its hash."""
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     if code:
         policy += f"; script-src 'sha256-{b64encode(sha256(code.encode()).digest()).decode()}'"
@@ -107,7 +107,7 @@ def _make_anchor(title: str) -> str:
 
 
 def render_warnings(warnings: Sequence[str]) -> str:
-    """A box per warning, most of them folded where there are many."""
+    """Return a box per warning; if there are many, most are folded."""
     boxes = [f'<p class="warning"><strong>Warning</strong>{escape(warning)}</p>' for warning in warnings]
     first, rest = (boxes, []) if len(boxes) <= WARNINGS else (boxes[: WARNINGS - 1], boxes[WARNINGS - 1 :])
     more = f'<details class="more"><summary>{len(rest)} more warnings</summary>{"".join(rest)}</details>'
@@ -115,13 +115,13 @@ def render_warnings(warnings: Sequence[str]) -> str:
 
 
 def drop_replaced(sections: Sequence[Section]) -> list[Section]:
-    """The sections without the tables that a gallery shows with pictures, or a graph as a drawing."""
+    """Return the sections without the tables that a gallery or graph replaces."""
     replaced = {section.replaces for section in sections if isinstance(section, (Gallery, Graph))}
     return [section for section in sections if not (isinstance(section, Table) and section.key in replaced)]
 
 
 def _remove_title(sections: Sequence[Section], title: str) -> list[Section]:
-    """The sections, without a title where it is that of the page."""
+    """Remove the titles of sections that repeat the page's title."""
     return [
         replace(one, title="") if isinstance(one, (Text, Table, Gallery)) and one.title == title else one
         for one in sections
@@ -129,7 +129,7 @@ def _remove_title(sections: Sequence[Section], title: str) -> list[Section]:
 
 
 def _render_sections(sections: Sequence[Section]) -> list[str]:
-    """Sections in their order; charts that follow each other share a grid."""
+    """Render sections in their order; consecutive charts share a grid."""
     parts = []
     for together, run in groupby(sections, lambda one: isinstance(one, Chart)):
         drawn = [render_section(one) for one in run]
@@ -138,7 +138,7 @@ def _render_sections(sections: Sequence[Section]) -> list[str]:
 
 
 def render_section(section: Section) -> str:
-    """The markup of one section."""
+    """Return the markup of one section."""
     return _WRITERS[type(section)](section)
 
 
@@ -182,7 +182,7 @@ def _render_graph(graph: Graph) -> str:
 
 
 def _render_table(table: Table) -> str:
-    """A table as HTML; bars stand beside their column, or beneath the number where its interval is in the same cell."""
+    """Render a table; bars follow their column, or are below the number if its interval is in the same cell."""
     if table.turned:
         return _render_transposed(table)
     shown = format_columns(table)
@@ -204,14 +204,14 @@ def _render_table(table: Table) -> str:
 
 
 def _count_letters(one: PrintedColumn) -> int:
-    """The letters that a printed column needs in a line: those of its longest number, or of its longest word."""
+    """Count the letters a printed column needs in a line: those of its longest number or word."""
     cells = [f"{cell}{mark}" for cell, mark in zip(one.cells, one.marks, strict=True)]
     whole = cells if one.numeric else " ".join(cells).split()
     return max(map(len, [*whole, *one.heading.split(), "x"]))
 
 
 def _get_fold_classes(letters: Sequence[int], bars: int = 0) -> str:
-    """Where a table is too wide for its columns to stand beside each other: on a phone, or on paper too.
+    """Return the CSS classes of a table that is too wide for a phone, or for paper too.
 
     A folded table has its rows one under another, and each cell under the name of its column.
     """
@@ -245,7 +245,7 @@ def _render_transposed(table: Table) -> str:
 
 
 def _format_label(column: str | Phrase) -> str:
-    """The name of a cell's column, which a folded table shows."""
+    """Return the attribute with a cell's column name, which a folded table shows."""
     return f' data-label="{escape(str(column))}"' if str(column) else ""
 
 
@@ -284,7 +284,7 @@ def _render_value(one: PrintedColumn, row: int) -> str:
 
 
 def _render_bars(table: Table, index: int) -> list[str]:
-    """A bar per row of a column, on one scale unless cells bring their own."""
+    """Render a bar per row of a column, on one scale unless cells have their own limits."""
     cells = [row[index] for row in table.rows]
     ends = [0.0, *(end for cell in cells for end in _list_ends(cell))]
     scale = (min(ends), max(ends))
@@ -331,7 +331,7 @@ def _render_span(span: Span) -> str:
 
 
 def _is_local(href: str) -> bool:
-    """Whether a link stays in the page or its folder."""
+    """Return True if a link stays in the page or its folder."""
     return bool(href) and (href.startswith("#") or re.fullmatch(r"(?!/)[^:\\?#]*", href) is not None)
 
 
@@ -382,7 +382,7 @@ def _render_footer(document: Document) -> str:
 
 
 def render_signatures(document: Document) -> str:
-    """The signatures, one per line."""
+    """Return the signatures as a list, one per line."""
     return f"<ul>{''.join(f'<li><code>{escape(line)}</code></li>' for line in document.signatures)}</ul>"
 
 
@@ -396,12 +396,12 @@ def _render_scripts(items: Items, code: str) -> str:
 
 
 def encode_script_json(data: object) -> str:
-    """JSON that cannot end its script element, whatever captions hold."""
+    """Encode data as JSON in which no caption can end the script element."""
     return dumps(data, indent=None).replace("<", "\\u003c")
 
 
 def read_asset(name: str) -> str:
-    """A script, a style sheet or a template of the page."""
+    """Read a script, a style sheet or a template of the page."""
     return (files("captious.render") / "page" / name).read_text(encoding="utf-8")
 
 

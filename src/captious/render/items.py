@@ -1,4 +1,4 @@
-"""The items of a document as the page's explorer reads them, and pictures small enough to live inside a page."""
+"""The items of a document as data for the page's explorer, and thumbnails small enough to embed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ Source = str | HasPicture | npt.NDArray[np.uint8] | None
 
 
 def build_explorer_data(items: Items) -> tuple[dict[str, Any], list[str]]:
-    """Plain data for the scripts, and the thumbnails as data URIs: scores of all items, texts of those selected."""
+    """Return plain data for the scripts, with scores of all items and texts of selected ones, and thumbnails as data
+    URIs.
+    """
     signs = [1 if metric.higher_is_better else -1 for metric in items.metrics]
     columns = [sign * column for system in items.values for sign, column in zip(signs, system, strict=True)]
     shown = select_items(columns, len(items.ids), items.limit)
@@ -82,7 +84,8 @@ def build_explorer_data(items: Items) -> tuple[dict[str, Any], list[str]]:
 
 
 def is_shown(value: Any) -> bool:
-    """Whether a value of a further column stands beside a caption: a list of objects, such as questions, does not.
+    """Return True if a value of an additional column is shown with a caption; a list of objects, such as questions, is
+    not.
 
     >>> is_shown("night"), is_shown(["dog", "cat"]), is_shown([{"question": "Who?"}]), is_shown(None)
     (True, True, False, False)
@@ -93,12 +96,12 @@ def is_shown(value: Any) -> bool:
 
 
 def format_field(value: Any) -> str:
-    """A value of a further column as it is shown."""
+    """Format a value of an additional column."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _add_remainder(shown: Sequence[int], items: int) -> list[int]:
-    """The items that the page knows of: all, or those with texts and so many others, drawn at random."""
+    """Return the items on the page: all, or those with texts and a random sample of others."""
     if items <= ITEMS:
         return list(range(items))
     drawn = np.random.default_rng(SEED).permutation(items)
@@ -107,7 +110,7 @@ def _add_remainder(shown: Sequence[int], items: int) -> list[int]:
 
 
 def _collect_explanations(items: Items, shown: Sequence[int], numbers: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The explanations of each metric that has any, by system and the item's number on the page."""
+    """Collect the explanations of each metric that has any, by system and the item's number on the page."""
     explained = [number for number, metric in enumerate(items.metrics) if metric.explained]
     if items.explain is None or not explained:
         return []
@@ -125,7 +128,7 @@ def _collect_explanations(items: Items, shown: Sequence[int], numbers: Mapping[i
 
 
 def _select_explained(items: Items, metric: int, shown: Sequence[int], most: int) -> list[int]:
-    """Items without a value, as many as a part of the room allows, and those with the worst values."""
+    """Select items without a value, up to a share of ``most``, and those with the worst values."""
     sign = 1 if items.metrics[metric].higher_is_better else -1
     totals = np.sum([sign * system[metric][shown] for system in items.values], axis=0)
     order = np.argsort(totals, kind="stable").tolist()  # NaN is last
@@ -139,7 +142,7 @@ def _convert_why(why: Why) -> dict[str, Any]:
 
 
 def select_items(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
-    """Indices of the items on the page: half are the worst, a quarter the best, in turns by column; the rest are drawn.
+    """Select the items on the page: half are the worst, a quarter the best, in turns by column; the rest are random.
 
     Columns hold one value per item, higher being better; NaN is neither good nor bad.
 
@@ -162,13 +165,13 @@ def select_items(columns: Sequence[Floats], items: int, limit: int) -> list[int]
 
 
 def _count_mean_words(texts: Sequence[str], count: Callable[[Sequence[str]], Sequence[int]] | None) -> float | None:
-    """Mean length of the texts in words."""
+    """Return the mean length of the texts in words."""
     lengths = count(texts) if count else [len(text.split()) for text in texts]
     return round(sum(lengths) / len(texts), 2) if len(texts) else None
 
 
 def make_thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str], list[int | None]]:
-    """Each different picture once as a data URI, and for every image the number of its picture."""
+    """Return each different picture once as a data URI, and for every image the number of its picture."""
     distinct = list(dict.fromkeys(image for image in images if image))
     runtime = get_runtime()
 
@@ -186,13 +189,14 @@ def make_thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str
 
 
 def make_thumbnail(source: Source) -> str | None:
-    """A file, an image in memory or an array of pixels as a data URI; None where it cannot be read."""
+    """Return a file, an image in memory or an array of pixels as a data URI; None if it cannot be read."""
     small = make_small_image(source)
     return None if small is None else f"data:image/{small[0]};base64,{b64encode(small[1]).decode()}"
 
 
 def make_small_image(source: Source, side: int = SIDE) -> tuple[str, bytes] | None:
-    """An image of at most so many pixels a side, as ``webp`` or ``jpeg`` with its bytes; None if it cannot be read."""
+    """Scale an image to at most ``side`` pixels; return ``webp`` or ``jpeg`` and the bytes, None if it cannot be read.
+    """
     from PIL import Image, features
 
     kind = "webp" if features.check("webp") else "jpeg"
@@ -231,7 +235,7 @@ def _open_small(source: Source, side: int) -> Image:
 
 
 def _convert_to_eight_bits(picture: Any) -> Image:
-    """Grey levels of 16 or 32 bits brought into the range of a byte, which PIL itself would cut off at white."""
+    """Convert 16 or 32-bit grey levels to 8 bits by scaling; PIL itself would clip them at white."""
     from PIL import Image
 
     if picture.mode[0] not in "IF":

@@ -1,4 +1,4 @@
-"""Documents as notebooks show them: the page's tables, charts and galleries, with the style written into each element.
+"""Documents in notebooks: the page's tables, charts and galleries with inline styles.
 
 JupyterLab, VS Code, Colab and GitHub drop scripts, and often style sheets. Text has the color of the notebook's theme;
 all other colors are legible on white and on black.
@@ -21,7 +21,7 @@ LINE, SHADE = "rgba(128,128,128,.3)", "rgba(128,128,128,.16)"
 
 
 def render_notebook(document: Document) -> str:
-    """The HTML of a notebook's cell: title, warnings, sections, notes, and the signatures folded."""
+    """Return the HTML of a notebook cell: title, warnings, sections, notes, and folded signatures."""
     parts = [f'<div class="title">{escape(document.title)}</div>']
     parts += [f'<div class="about">{escape(document.about)}</div>'] if document.about else []
     parts.append(html.render_warnings(document.warnings))
@@ -36,7 +36,7 @@ def render_notebook(document: Document) -> str:
 
 
 def _select_sections(document: Document) -> list[Section]:
-    """What a cell has room for: no groups, no detail, no clouds of dots, and galleries where they replace a table."""
+    """Select the sections for a cell: no groups, details or scatter charts, and only galleries that replace a table."""
     shown: list[Section] = []
     for section in html.drop_replaced(document.sections):
         if isinstance(section, Table) and not section.detail:
@@ -58,9 +58,9 @@ def _select_sections(document: Document) -> list[Section]:
 
 
 def _apply_styles(markup: str) -> str:
-    """The page's markup with styles in place of classes, and without ids and links, which lead nowhere here.
+    """Replace the classes of the page's markup by inline styles; remove ids and links, which have no target here.
 
-    Without a style sheet nothing chooses between the drawings of a chart for a screen and for a phone: the first stays.
+    Without a style sheet nothing chooses between the drawings of a chart for a screen and for a phone: the first is kept.
     """
     markup = re.sub(r'<svg class="chart phone".*?</svg>', "", markup, flags=re.DOTALL)
     markup = re.sub(r"</?a\b[^>]*>", "", markup)

@@ -1,4 +1,4 @@
-"""What is at work, on standard error: the step and bars where that is a terminal, a line a minute where it is none."""
+"""Progress on standard error: the current step and bars on a terminal, otherwise one line a minute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINUTE = 60.0
 
 
 class Display(NamedTuple):
-    """What to call as work goes on."""
+    """Callbacks that report progress."""
 
     step: Callable[[str], None]
     """A function that is called with the name of each step as it begins."""
@@ -29,9 +29,9 @@ class Display(NamedTuple):
 
 @contextmanager
 def display(every: float = MINUTE) -> Iterator[Display]:
-    """A spinner with the step and bars beneath.
+    """Show a spinner with the current step, and progress bars below it.
 
-    Where standard error is no terminal, log lines appear, and every so many seconds a line that says what is at work.
+    If standard error is no terminal, log lines appear, and every ``every`` seconds a line with the current progress.
     """
     console = make_stderr_console()
 
@@ -77,7 +77,7 @@ def display(every: float = MINUTE) -> Iterator[Display]:
 
 @contextmanager
 def _call_repeatedly(every: float, call: Callable[[], None]) -> Iterator[None]:
-    """Call a function every so many seconds, in a thread that ends with the block."""
+    """Call a function every ``every`` seconds, in a thread that ends with the block."""
     ended = threading.Event()
 
     def repeat() -> None:
@@ -92,7 +92,7 @@ def _call_repeatedly(every: float, call: Callable[[], None]) -> Iterator[None]:
 
 
 class Status:
-    """What is at work, as a line: the step and its minutes, or what is counted, how far it is, and the time left."""
+    """Progress as one line: the step and its minutes, or the count, how much of it is done, and the time left."""
 
     def __init__(self) -> None:
         self._step, self._since = FIRST_STEP, time.monotonic()
@@ -101,16 +101,16 @@ class Status:
         """When each count stood where, at its beginning or at the last line."""
 
     def begin(self, step: str) -> None:
-        """A step begins."""
+        """Record the beginning of a step."""
         self._step, self._since, self._counted = step, time.monotonic(), None
 
     def advance(self, what: str, done: float, total: float) -> None:
-        """So many of a count are done."""
+        """Record that ``done`` of ``total`` are done."""
         self._before.setdefault(what, (time.monotonic(), done))
         self._counted = (what, done, total) if done < total else None
 
     def line(self) -> str:
-        """How far the work is; the time left is guessed from the pace since the last line."""
+        """Return the progress as a line; the time left is estimated from the pace since the last line."""
         now = time.monotonic()
         if self._counted is None:
             return f"{self._step}: {(now - self._since) / 60:.0f} min so far"

@@ -1,4 +1,4 @@
-"""Sections of a document as plain data, for the scripts of a page that draw why a score is so."""
+"""Sections of a document as plain data, for the page's scripts that explain a score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTED = 100
 
 
 def convert_sections(sections: Sequence[Section], rows: int) -> list[dict[str, Any]]:
-    """Texts in spans, tables of spans with at most so many rows, graphs. A graph stands for the table it replaces."""
+    """Convert texts, tables of at most ``rows`` rows, and graphs; a graph takes the place of the table it replaces."""
     graphs = {section.replaces for section in sections if isinstance(section, Graph)}
     result: list[dict[str, Any]] = []
     for section in sections:
@@ -29,7 +29,7 @@ def convert_sections(sections: Sequence[Section], rows: int) -> list[dict[str, A
 
 
 def convert_graph(graph: Graph) -> dict[str, Any]:
-    """The shapes of a graph, and its tuples by what became of them."""
+    """Return the shapes of a graph, and its tuples by whether they matched."""
     width, height, shapes = lay_out_graph(graph)
     tuples = group_tuples(graph)
     return {
@@ -51,7 +51,7 @@ def _convert_table(table: Table, most: int) -> dict[str, Any]:
 
 
 def _compute_bars(table: Table, shown: PrintedColumn, number: int) -> list[float] | None:
-    """The length of each row's bar as a share of the longest, negative where the number is; None without bars."""
+    """Compute each bar as a share of the longest one, negative for negative numbers; None without bars."""
     values = [get_number(row[shown.index]) for row in table.rows[:number]]
     longest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if not shown.column.bar or not longest:
@@ -60,7 +60,7 @@ def _compute_bars(table: Table, shown: PrintedColumn, number: int) -> list[float
 
 
 def _convert_spans(text: str | Phrase) -> str | Sequence[tuple[str, str, float]]:
-    """A text without a tone is itself."""
+    """Convert a text into spans; a text without tones stays a string."""
     if isinstance(text, str) or not any(span.tone for span in text.spans):
         return str(text)
     return [(span.text, span.tone, round(span.weight, 3)) for span in text.spans]

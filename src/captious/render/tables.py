@@ -1,4 +1,4 @@
-"""Tables and documents as data, every number in full: CSV, Parquet, JSON, pandas. NaN becomes null here alone."""
+"""Tables and documents as data at full precision: CSV, Parquet, JSON, pandas. NaN becomes null only here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from captious.render.document import Cell, Column, Document, Phrase, Table
 
 
 def to_json_value(value: Any) -> Any:
-    """The value as JSON can hold it: NaN and infinities are null, arrays are lists, dataclasses are objects.
+    """Convert a value for JSON: NaN and infinities are null, arrays are lists, dataclasses are objects.
 
     >>> to_json_value({"a": float("nan"), "b": np.array([1.0, np.inf]), "c": (np.int64(3), True)})
     {'a': None, 'b': [1.0, None], 'c': [3, True]}
@@ -47,25 +47,25 @@ def to_json_value(value: Any) -> Any:
 
 
 def dumps(value: Any, indent: int | None = 2) -> str:
-    """Strict JSON, which any reader accepts."""
+    """Return strict JSON text: no NaN, non-ASCII characters as they are."""
     return json.dumps(to_json_value(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def to_json(document: Document) -> str:
-    """The document as JSON text: its data, or its tables where it has none, with what moves the numbers."""
+    """Return the document as JSON text: its data, or else its tables, with warnings, notes and signatures."""
     data = document.data or {"tables": {key: get_records(table) for key, table in document.tables.items()}}
     lines = {"warnings": document.warnings, "notes": document.notes, "signatures": document.signatures}
     return dumps({**get_provenance(), "title": document.title, **lines, **data}) + "\n"
 
 
 def get_provenance() -> dict[str, Any]:
-    """The versions that made a result."""
+    """Return the versions of captious, Python and NumPy, and the operating system."""
     environment = {"python": platform.python_version(), "numpy": np.__version__, "system": platform.system()}
     return {"captious": __version__, "environment": environment}
 
 
 def get_columns(table: Table) -> dict[str, list[Any]]:
-    """Plain values by column; intervals and standard deviations have columns of their own."""
+    """Return plain values by column; intervals and standard deviations have columns of their own."""
     plain: dict[str, list[Any]] = {}
     for index, column in enumerate(table.heads):
         cells = [row[index] for row in table.rows]
@@ -80,19 +80,20 @@ def get_columns(table: Table) -> dict[str, list[Any]]:
 
 
 def get_records(table: Table) -> list[dict[str, Any]]:
-    """A dictionary per row."""
+    """Return a dictionary per row."""
     plain = get_columns(table)
     return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 
 def write_csv(table: Table | Mapping[str, Iterable[Any]], path: Path) -> None:
-    """Write a table, or columns, as `format_csv` writes them, a row at a time."""
+    """Write a table, or columns, in the format of `format_csv`, one row at a time."""
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
         _write_csv(table, file)
 
 
 def format_csv(table: Table | Mapping[str, Iterable[Any]]) -> str:
-    """A table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by bars.
+    """Format a table, or columns, as CSV: a missing number is an empty field, and the texts of a list are joined by
+    bars.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
@@ -116,7 +117,7 @@ _FORMULA = re.compile(r"[=+\-@\t](?![\d.,]+$)")
 
 
 def _quote_formula(cell: Any) -> Any:
-    """A cell as a spreadsheet shows it: what would be a formula has an apostrophe before it, which makes it a text.
+    """Put an apostrophe before a text that a spreadsheet would take for a formula.
 
     >>> _quote_formula("=1+1"), _quote_formula("-12.5"), _quote_formula("a - b"), _quote_formula(-1.5)
     ("'=1+1", '-12.5', 'a - b', -1.5)
@@ -137,7 +138,7 @@ _PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def _encode_line(row: Mapping[str, Any]) -> str:
-    """Strict JSON in one line. Most rows are plain values, which need no copy that is made finite."""
+    """Encode a row as one line of strict JSON. Most rows are plain values, which need no converted copy."""
     try:
         return _PLAIN.encode(row)
     except (ValueError, TypeError):
@@ -145,14 +146,14 @@ def _encode_line(row: Mapping[str, Any]) -> str:
 
 
 def write_parquet(path: Path, values: Mapping[str, Any]) -> None:
-    """Write columns as ``to_arrow`` makes them."""
+    """Write columns as a Parquet file, with the types of ``to_arrow``."""
     import pyarrow.parquet as pq
 
     pq.write_table(to_arrow(values), path)
 
 
 def write_parquet_parts(path: Path, parts: Iterable[Any]) -> None:
-    """Write Arrow tables with the same columns one after the other; only one is in memory at a time."""
+    """Write Arrow tables with the same columns into one file; only one is in memory at a time."""
     import pyarrow.parquet as pq
 
     parts = iter(parts)
@@ -163,7 +164,7 @@ def write_parquet_parts(path: Path, parts: Iterable[Any]) -> None:
 
 
 def to_arrow(values: Mapping[str, Any]) -> Any:
-    """Columns as an Arrow table: lists as Arrow has them, or as JSON text where it has no one type."""
+    """Convert columns to an Arrow table; values without a common Arrow type become JSON text."""
     import pyarrow as pa
 
     arrow = (pa.Array, pa.ChunkedArray)
@@ -182,7 +183,7 @@ def _make_array(values: Sequence[Any]) -> Any:
 
 
 def _make_unique_name(column: Column, taken: Mapping[str, Any]) -> str:
-    """A column's name in files, unlike those before it."""
+    """Return a column's name in files, with a number if it is taken."""
     name = column.key or re.sub(r"\W+", "_", column.name.lower()).strip("_") or "column"
     number = 2
     unique = name

@@ -1,8 +1,8 @@
 """Documents on the terminal: results on standard output, everything else on standard error.
 
-A table never cuts or splits a number. Where it is too wide, long texts are folded; where that is not enough, its frame
-is left out; then it is printed in parts, each with the columns that name the row; on a very narrow terminal, as lines
-of name and value.
+A table never cuts or splits a number. If it is too wide, long texts are folded; if that is not enough, its frame is left
+out; then it is printed in parts, each with the columns that name the row; on a very narrow terminal, as lines of name
+and value.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ Lines = Literal["frame", "rule", "none"]
 
 
 def make_stdout_console() -> Console:
-    """Where results go."""
+    """Make a console for results."""
     return _make_console(sys.stdout.isatty(), WIDE, stderr=False)
 
 
 def make_stderr_console() -> Console:
-    """Where progress and warnings go."""
+    """Make a console for progress and warnings."""
     return _make_console(sys.stderr.isatty(), 200, stderr=True)
 
 
@@ -64,7 +64,7 @@ def _make_console(terminal: bool, wide: int, stderr: bool) -> Console:
     from rich.console import Console
 
     class PipedConsole(Console):
-        """A console that leaves a closed pipe to the command; rich itself would exit with 1."""
+        """A console that lets the command handle a closed pipe; rich itself would exit with 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -91,13 +91,13 @@ def print_error(who: str, message: str) -> None:
 
 
 def print_document(document: Document, console: Console | None = None, *, signatures: bool = False) -> None:
-    """Warnings on standard error, then titles, texts and tables, notes and signatures, those in full where asked."""
+    """Print warnings on standard error, then titles, texts, tables, notes and signatures on the console."""
     warn(document.warnings)
     _draw_document(document, console or make_stdout_console(), signatures=signatures)
 
 
 def format_text(document: Document, width: int | None = None, *, signatures: bool = False) -> str:
-    """The document without colors or lines, as wide as the terminal unless ``width`` says otherwise."""
+    """Format the document without colors or lines, as wide as the terminal unless ``width`` is given."""
     from rich.console import Console
 
     file = io.StringIO()
@@ -137,7 +137,7 @@ def _draw_document(document: Document, console: Console, plain: bool = False, si
 
 
 def format_signatures(signatures: Sequence[str], width: int) -> list[str]:
-    """What most signatures share on one line, then each with what differs; lines break between parts.
+    """Format the parts that most signatures share on one line, then the rest of each; lines break between parts.
 
     >>> format_signatures(["bleu(n=4)|tok:ptb.1|smooth:1e-9|ci:100", "rouge|tok:ptb.1|ci:100", "vocab_size|tok:ptb.1"], 80)
     ['shared: tok:ptb.1|ci:100', 'bleu(n=4)|smooth:1e-9', 'vocab_size|no ci', 'rouge']
@@ -164,7 +164,7 @@ def format_signatures(signatures: Sequence[str], width: int) -> list[str]:
 
 
 def _split_signature(line: str, width: int) -> list[str]:
-    """A signature in lines of at most ``width`` where its parts allow it; those after the first are indented."""
+    """Split a signature between its parts into lines of at most ``width``; lines after the first are indented."""
     lines: list[str] = []
     for part in re.split(r"(?<=\|)|(?<=\),)|(?<=, )", line):
         if lines and len(lines[-1]) + len(part.rstrip()) <= width:
@@ -175,7 +175,7 @@ def _split_signature(line: str, width: int) -> list[str]:
 
 
 def _wrap_text(text: str, width: int) -> str:
-    """A text in lines of at most ``width``; a longer word, such as a path, stays whole, so that it can be copied."""
+    """Wrap a text to ``width``; a longer word, such as a path, is not broken, so that it can be copied."""
     return "\n".join(
         textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
         if line.isascii()
@@ -185,7 +185,7 @@ def _wrap_text(text: str, width: int) -> str:
 
 
 def _wrap_wide_line(line: str, width: int) -> str:
-    r"""A line with wide or combining characters, which may break between two wide ones, but not before a mark.
+    r"""Wrap a line with wide or combining characters: it may break between two wide ones, but not before a mark.
 
     >>> _wrap_wide_line("the caption 一只狗在草地上，奔跑。", 20).split("\n")
     ['the caption 一只狗在', '草地上，奔跑。']
@@ -203,7 +203,7 @@ def _wrap_wide_line(line: str, width: int) -> str:
 
 
 def _draw_table(table: Table, console: Console, plain: bool) -> None:
-    """One table, in as many parts as the width asks for; without its frame where that saves a part."""
+    """Print one table, in several parts if it is too wide; without a frame if that saves a part."""
     lines: Lines = "none" if plain else "frame"
     room, gap = _get_space(lines, console)
     shown = _add_bars(table, format_columns(table), room, gap)
@@ -228,12 +228,12 @@ def _draw_table(table: Table, console: Console, plain: bool) -> None:
 
 
 def _get_space(lines: Lines, console: Console) -> tuple[int, int]:
-    """What the columns of a table and the gaps after them may fill, and the width of a gap."""
+    """Return the width available to the columns with the gaps after them, and the width of a gap."""
     return (console.width - 1, 3) if lines == "frame" else (console.width + 2, 2)
 
 
 def _stack_rows(part: Sequence[PrintedColumn], console: Console) -> None:
-    """Rows as blocks of lines, where not even one number has room beside the name of its row."""
+    """Print each row as a block of lines, for terminals too narrow for a name and one number."""
     for row in range(len(part[0].cells)):
         for one in part:
             line = make_rich_text(f"{one.heading}: " if one.heading else "")
@@ -275,7 +275,7 @@ def _build_rich_table(part: Sequence[PrintedColumn], widths: Sequence[int], brea
 
 
 def _mark_direction(cell: RichText, width: int) -> RichText:
-    """A cell whose right-to-left text cannot move the cells after it: a mark without width ends each of its lines."""
+    """End each line of right-to-left text with a zero-width mark, so that it does not move the cells after it."""
     from rich.console import Console
     from rich.text import Text as RichText
 
@@ -291,7 +291,7 @@ def _get_marked_cell(one: PrintedColumn, row: int) -> str | Phrase:
 
 
 def _split_columns(shown: Sequence[PrintedColumn], labels: int, room: int, gap: int) -> list[list[PrintedColumn]]:
-    """The printed columns in groups that fit, each led by the columns that name the row."""
+    """Split the printed columns into groups that fit, each after the columns that name the row."""
     leading = list(shown[:labels])
     parts = [list(leading)]
     for _, group in groupby(shown[labels:], lambda one: one.index):
@@ -303,7 +303,7 @@ def _split_columns(shown: Sequence[PrintedColumn], labels: int, room: int, gap: 
 
 
 def _measure_column(one: PrintedColumn) -> tuple[int, int]:
-    """The least width that cuts nothing that must stay whole, and the width that needs no folding."""
+    """Return the smallest width that breaks no number or heading word, and the width that needs no folding."""
     from rich.cells import cell_len
 
     cells = [make_rich_text(_get_marked_cell(one, row)).plain for row in range(len(one.cells))]
@@ -318,7 +318,7 @@ def _compute_width(part: Sequence[PrintedColumn], gap: int) -> int:
 
 
 def _compute_widths(part: Sequence[PrintedColumn], room: int, gap: int) -> list[int]:
-    """The least widths, and what is left given to the columns that need it, a share to each."""
+    """Compute the widths of columns: the smallest ones, plus equal shares of the spare width where it is needed."""
     least, most = zip(*map(_measure_column, part), strict=True)
     widths, spare = list(least), room - sum(least) - gap * len(part)
     while spare > 0 and (hungry := [index for index, width in enumerate(widths) if width < most[index]]):
@@ -331,7 +331,7 @@ def _compute_widths(part: Sequence[PrintedColumn], room: int, gap: int) -> list[
 
 
 def _add_bars(table: Table, shown: list[PrintedColumn], room: int, gap: int) -> list[PrintedColumn]:
-    """A column of bars after each that asks for it and has no intervals, where there is room."""
+    """Add a column of bars after each column that has ``bar`` and no intervals, if the width allows it."""
     wide = list(shown)
     for index, column in enumerate(table.heads):
         if not column.bar or column.spread == "half" or any(one.interval and one.index == index for one in shown):
@@ -353,7 +353,7 @@ def _draw_bar(share: float) -> Phrase:
 
 
 def make_rich_text(text: str | Phrase, style: str = "") -> RichText:
-    """Text for rich in which nothing can act on the terminal."""
+    """Make a rich text from a text or phrase, with control characters escaped."""
     from rich.text import Text as RichText
 
     if isinstance(text, str):
@@ -373,7 +373,7 @@ def _get_style(span: Span) -> str:
 
 
 def escape_controls(text: str) -> str:
-    r"""Text with control characters, which could drive a terminal, replaced by pictures of them.
+    r"""Replace control characters, which could drive a terminal, by visible symbols.
 
     >>> escape_controls("a\x1b[31mred\tcar\x9b")
     'a␛[31mred\tcar�'

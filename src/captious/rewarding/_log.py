@@ -1,8 +1,8 @@
 """The folder of a reward run: a run with one part per check and rank, which ``captious view`` opens.
 
-An item is one caption of one step, named ``STEP-RANK-NUMBER``. Beside its values it has the columns ``step``,
+An item is one caption of one step, named ``STEP-RANK-NUMBER``. In addition to its values it has the columns ``step``,
 ``prompt`` and ``reward``. A part is written whole under the name of its step, so that a training that is killed and
-resumed writes no step twice; what a training had written beyond the step where it is resumed is moved aside.
+resumed writes no step twice; steps that were written after the resumed checkpoint are moved aside.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from captious.runs.marker import Marker, MetricFacts
 from captious.runs.summary import summarize_part
 from captious.runs.tables import hash_types, hide_machine_paths, make_items_table, make_rows_table
 
-# The entry of the marker that makes a run a reward run.
+# The entry of the marker's `reading` that marks a reward run.
 KEY = "rewards"
 SUPERSEDED = "superseded"
 _PART = re.compile(r"step-(\d+)-(\d+)")
@@ -50,7 +50,7 @@ class LogPlan:
     """Watched metrics of all captions of a prompt."""
     every: int = 5
     scalings: Mapping[str, Scaling] = field(default_factory=dict)
-    """How values become rewards, by written form, where they do not stay as they are."""
+    """The scaling of values to rewards, by written form, if it is not the identity."""
     probe: tuple[str, ...] = ()
     """The items whose captions are checked each time; without them the captions of the batch are."""
 
@@ -115,7 +115,7 @@ class RewardLog:
         path = Path(folder)
         if is_remote(str(folder)):
             raise InputError(f"{folder}: is an address, expected a folder of this machine")
-        # Listed before the marker is looked for: ranks begin together, and each writes the marker before anything else.
+        # List the folder before looking for the marker: ranks start together, and each writes the marker first.
         occupied = path.exists() and (not path.is_dir() or any(not is_draft(one.name) for one in path.iterdir()))
         if (path / RUN).exists():
             log = open_log(path)

@@ -27,7 +27,7 @@ from captious.rewarding._signs import DriftVerdict, StepCheck, judge_last
 from captious.runs.report import PREFIX
 
 Generate = Callable[[list[str]], Iterable[Any]]
-# What a list of watched metrics may name, and what every check counts.
+# A name that a list of watched metrics may contain; every check counts words anyway.
 WORDS = "words"
 
 
@@ -36,7 +36,7 @@ class WatchPlan:
     """The rewarded and the watched metrics of a monitor."""
 
     rewarded: Mapping[Metric, float]
-    """The rewarded metrics with their weights; that of a metric is negative where lower is better."""
+    """The rewarded metrics with their weights; the weight is negative if lower is better."""
     watched: tuple[Metric, ...]
     """Metrics of single captions that are not rewarded."""
     diversity: tuple[Metric, ...]
@@ -133,16 +133,17 @@ class Monitor:
         step = getattr(columns.get("trainer_state"), "global_step", None)
         if self._checks is None:
             self._checks = self._read_earlier_checks(step, rank)
-        if step is None:  # a trainer that does not say: calls are counted, on from where the log ends
+        if step is None:  # the trainer reports no step: count calls, starting after the last one in the log
             step = self._calls
             self._calls += 1
-        # A trainer that uses its samples for several steps calls at some steps only, so a multiple may be passed over.
+        # A trainer that reuses samples for several steps calls only at some of them, so a multiple of `every` may be
+        # skipped.
         if self._checks and step // self.plan.every <= self._checks[-1].step // self.plan.every:
             return None
         logged = self._measure_and_write(self._score_probe(rank) if self.plan.generate else batch, step, rank)
         self._checks.append(self._log.check(logged))
         verdict = judge_last(self._checks, self._log.labels, self._log.plan.held_out, bool(self.plan.probe))
-        # Once for each meaning: captions that degrade may raise the reward some steps later.
+        # Warn once for each meaning: captions that degrade may raise the reward some steps later.
         if verdict.alarm and rank == 0 and f"alarm: {verdict.trend}" not in self._said:
             self._said.add(f"alarm: {verdict.trend}")
             self._warn(

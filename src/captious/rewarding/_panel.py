@@ -28,9 +28,9 @@ from captious.rewarding._rollouts import RolloutReader, Rollouts
 from captious.rewarding._scaling import is_number, make_scalings
 from captious.scorer import CaptionValues, Scorer, has_column
 
-# Batches whose values are kept: each reward of a run asks for the same one, and threads take turns.
+# Batches whose values are kept: each reward of a run asks for the same one, and threads alternate.
 REMEMBERED = 16
-# What a pickle leaves out of a panel.
+# Attributes that are not pickled.
 _OWN = ("_lock", "_memo", "_said", "_last")
 UNKNOWN = "its id is not among the references or images"
 
@@ -112,12 +112,12 @@ class Panel:
             None if in_columns else _make_scorer(self.prepared, references, images, self.reader, self.runtime, language)
         )
         self._later = frozenset(_list_batch_columns(needs, self._given))
-        """Columns that metrics read and no item has that was given by id; batches may have them."""
+        """Columns that metrics read and that no item given by id has; batches may have them."""
         missing = self.reader.references or self.reader.images
         self.scalings = make_scalings(self.metrics, clip, scale, None if missing else self._given)
         """How values become rewards, by written form."""
         self._settled = False
-        """Whether ids of a batch were found among those given."""
+        """True once ids of a batch were found among those given."""
         self._base = self._given
         """The scorer whose models and document frequencies those of batches share; without one, the first batch's."""
         if self.reader.references:
@@ -170,7 +170,7 @@ class Panel:
         return remembered.batch.result(), new
 
     def _read_batch(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
-        """Read the captions and items of a batch. A trainer passes the same objects to all rewards; they are read once."""
+        """Read the captions and items of a batch, once for all rewards: a trainer passes them the same objects."""
         lists = {name: values for name, values in columns.items() if isinstance(values, list)}
         if self._last is not None:
             texts, others, rollouts = self._last
@@ -234,7 +234,7 @@ class Panel:
             raise InputError(f"probe: {unknown[0]!r} is not among the references or images")
 
     def _fix_id_column(self, rollouts: Rollouts, unknown: int) -> None:
-        """Keep the id column of the first batch; raise InputError if none of its ids is known, or objects are missing."""
+        """Keep the id column of the first batch; raise InputError if no id is known, or objects are missing."""
         assert self._given is not None
         if OBJECT_COLUMN in self._later and OBJECT_COLUMN not in rollouts.fields:
             metric = next(one for one in self.prepared if "objects" in one.needs)
@@ -294,7 +294,7 @@ def _score_together(
 
 
 def _ask_judge(scorer: Scorer, positions: Ints, texts: Sequence[str], judge: Metric) -> CaptionValues:
-    """Return the values by a judge. After a failure it is not asked again: its server is down, or its limit is reached."""
+    """Return the values by a judge; after a failure (server down, limit reached) it is not asked again."""
     try:
         return scorer.explain_values_at(positions, texts, [judge])[str(judge)]
     except Exception as error:

@@ -14,7 +14,7 @@ from captious.io.printed import parse_text_list
 if TYPE_CHECKING:
     from captious.scorer import Scorer
 
-# Columns with an image, or with a list of images whose first one is used.
+# Columns with an image, or with a list of images, of which the first is used.
 PICTURES = ("images", *IMAGE_COLUMNS)
 # Further columns that metrics read.
 FIELDS = (OBJECT_COLUMN, STYLE_COLUMN, "source")
@@ -27,13 +27,13 @@ class Rollouts:
     texts: tuple[str | None, ...]
     """None if a completion contains no caption."""
     ids: tuple[str, ...]
-    """The item of each caption; without a column of ids, equal ones where references and image are the same."""
+    """The item of each caption; without a column of ids, equal ids if references and image are the same."""
     groups: tuple[str, ...]
     """The prompt of each caption: captions of the same prompt have the same text here."""
     references: tuple[tuple[str, ...], ...] | None
-    """References from a column, where the batch has them and they are wanted."""
+    """References from a column, if the batch has them and they are wanted."""
     fields: Mapping[str, tuple[Any, ...]]
-    """Images and further columns of the batch, where they are wanted."""
+    """Images and further columns of the batch, if they are wanted."""
     id_column: str | None = None
     """The column that the ids are from."""
 
@@ -122,17 +122,18 @@ class RolloutReader:
 def compile_extraction(extract: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
     """Return the pattern of a caption in a completion; its last match counts.
 
-    A word is a tag: ``caption`` finds what is between ``<caption>`` and ``</caption>``. An end tag, such as
-    ``</think>``, finds what follows it. Anything else is a regular expression; its first group is the caption.
+    A word is a tag: ``caption`` finds the text between ``<caption>`` and ``</caption>``. An end tag, such as
+    ``</think>``, finds the text after it. Anything else is a regular expression; its first group is the caption.
 
-    >>> [compile_extraction(one).search("<think>a dog?</think> <caption>a cat</caption>")[1] for one in ("caption", "</think>")]
+    >>> text = "<think>a dog?</think> <caption>a cat</caption>"
+    >>> [compile_extraction(one).search(text)[1] for one in ("caption", "</think>")]
     ['a cat', ' <caption>a cat</caption>']
     """
     if extract is None or isinstance(extract, re.Pattern):
         return extract
     if not isinstance(extract, str):
         raise InputError(f"extract {extract!r}, expected a tag such as caption, or a pattern")
-    # A completion of thousands of words that has no end tag, or many tags, is read once, not once from every place.
+    # The patterns of tags do not backtrack: a long completion without an end tag, or with many tags, takes linear time.
     if re.fullmatch(r"[\w-]+", extract):
         return re.compile(rf"<{extract}>([^<]*(?:<(?!/?{extract}>)[^<]*)*)</{extract}>")
     if re.fullmatch(r"</[\w-]+>", extract):

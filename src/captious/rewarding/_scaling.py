@@ -17,9 +17,9 @@ from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key
 from captious.scorer import Scorer
 
-# The scale of each metric is its standard deviation over reference captions.
+# The value of `scale` for which the scale of a metric is its standard deviation over references.
 REFERENCES = "references"
-# Items whose references are scored for that at most.
+# Largest number of items for this standard deviation.
 SPREAD_ITEMS = 500
 
 Bounds = tuple[float | None, float | None]

@@ -10,7 +10,7 @@
 ============  =============================================================================================
 
 A policy that has converged gives equal captions to one prompt, which is no sign: ``distinct`` counts them once. Changes
-of means count where a bootstrap over prompts rejects "no change" at 5 %, after Holm's correction where several
+of means count if a bootstrap over prompts rejects "no change" at 5 %, after Holm's correction if several
 metrics are tested; if the prompts are the same each time, each is compared with itself. Two signs at one check are an
 alarm. What it means depends on the reward: if it has risen, the policy may be gaming it; if it has fallen too, the
 policy is collapsing.
@@ -32,15 +32,16 @@ from captious.options import Resampling
 from captious.stats import Shift, holm, mean_shift, spearman
 
 SignName = Literal["falls", "distinct", "equal", "repeats", "length", "ranks"]
-# Checks that are the start, and the number of the first check that is judged.
+# Number of checks that form the start, and number of the first check that is judged.
 START, FIRST = 2, 4
-# Signs of an alarm.
+# Number of signs that raise an alarm.
 NEEDED = 2
 Trend = Literal["rose", "fell", "same"]
-# What an alarm means if the reward rose, and if it fell as well.
+# Meaning of an alarm if the reward rose, and if it fell.
 MEANINGS: dict[Trend, str] = {"rose": "the policy may be gaming its reward", "fell": "the policy is collapsing"}
 ALPHA = 0.05
-# The least relative fall; shares of equal captions and repeated bigrams; change of length; correlation to halve.
+# Smallest relative fall; shares of equal captions and of repeated bigrams; ratio of lengths; smallest correlation
+# that may halve.
 FALL, EQUAL, REPEATED, GROWTH, RANKS = 0.2, 0.25, 0.2, 1.5, 0.2
 
 
@@ -77,8 +78,8 @@ class StepCheck:
         numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
         owners = np.array([numbers[prompt] for prompt in prompts], dtype=np.int64)
         groups = [np.flatnonzero(owners == number) for number in range(len(numbers))]
-        whole = bool(Scripts.of(texts).unsplit)  # no spaces: characters stand for words
-        words = [list("".join(text.split())) if whole else text.lower().split() for text in texts]
+        by_character = bool(Scripts.of(texts).unsplit)  # without spaces, characters are counted instead of words
+        words = [list("".join(text.split())) if by_character else text.lower().split() for text in texts]
         bigrams = [list(pairwise(one)) for one in words]
         repeats = np.array([1 - len(set(one)) / len(one) if one else np.nan for one in bigrams])
         pairs = list(chain.from_iterable(dict(zip(zip(prompts, texts, strict=True), bigrams, strict=True)).values()))
@@ -105,7 +106,7 @@ class Sign:
 
     name: SignName
     text: str
-    """What happened, in words and numbers."""
+    """The change, in words and numbers."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def judge_last(
 ) -> DriftVerdict:
     """Return the verdict on the last check compared with the start of the training; the first checks have no sign.
 
-    ``held_out`` are the watched metrics whose fall is a sign, and ``labels`` what they are called. The checks of a
+    ``held_out`` are the watched metrics whose fall is a sign, and ``labels`` are their names. The checks of a
     probe set are ``paired``: each prompt is compared with itself.
     """
     start, now = checks[:START], checks[-1]

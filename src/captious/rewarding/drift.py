@@ -35,7 +35,7 @@ from captious.rewarding._log import LoggedStep, RewardLog, open_log
 from captious.rewarding._signs import FIRST, NEEDED, START, DriftVerdict, StepCheck, judge_checks
 from captious.stats import Estimate, mean_estimate
 
-# Captions of the gallery.
+# Number of captions in the gallery.
 SHOWN = 12
 SIGNS = {
     "falls": "metric falls",
@@ -54,7 +54,7 @@ class Drift(PlainState, Result):
     log: RewardLog
     logged: Sequence[LoggedStep]
     images: str | Path | None = None
-    """The folder of the images, which the page shows beside captions."""
+    """The folder of the images, which the page shows next to captions."""
 
     def __repr__(self) -> str:
         return f"<Drift {self.log.folder}: {len(self.logged)} checks, {len(self.alarms)} with an alarm>"

@@ -188,7 +188,7 @@ def rewards(
     Parameters
     ----------
     metrics
-        Written forms, such as ``"cider(idf=coco-train), clipscore"``, or metrics that score a caption alone; or a sum
+        Written forms, such as ``"cider(idf=coco-train), clipscore"``, or metrics of single captions; or a sum
         with weights, ``"0.7*cider + 0.3*clipscore"``, from which a metric for which lower is better is subtracted. One
         with variants, such as ``bleu``, is its default, ``bleu(n=4)``.
     references
@@ -207,7 +207,7 @@ def rewards(
     clip
         Bounds of every metric's value, ``(low, high)``, or of some by name; None for no bound.
     scale
-        What values are divided by, so that no metric outweighs the others only because its numbers are larger: numbers
+        The divisor of values, so that no metric outweighs the others only because its numbers are larger: numbers
         by name, or ``references`` for each metric's standard deviation over references, each scored against the
         others of its item. It is computed once, before the training, after which it stays the same.
     watch

@@ -1,7 +1,8 @@
 """Explanations of single items of a stored run, from the content of its folder.
 
-A run may come from somebody else. So no chat model is asked: what a judge said comes from the store of replies. No
-module that the run names is imported, and no image outside its folder is opened unless the caller names their folder.
+A run may come from an untrusted source. So no chat model is asked: replies of judges come from the store of replies.
+No module that the run names is imported, and no image outside its folder is opened unless the caller names their
+folder.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from captious.runs.tables import IMAGE
 if TYPE_CHECKING:
     from captious.runs.report import Report
 
-# Values closer than this are those of the run.
+# Values closer than this are considered equal to those of the run.
 SAME = 1e-6
 
 
@@ -42,14 +43,14 @@ class StoredItem:
     item: CaptionSet
     values: dict[str, float | None]
     image: str | None
-    """The path of its image as it was scored, which may lie anywhere."""
+    """The path of its image at scoring, which may be outside the run."""
 
     @classmethod
     def find(cls, report: Report, run: Run, id: Any) -> StoredItem:
         """Find the item with an id. In parts without this id, only the id column is read."""
         import pyarrow.compute as pc
 
-        first, known = 0, list[str]()
+        first, all_ids = 0, list[str]()
         for part, name in enumerate(run.names):
             ids = run.table(name, ["id"])["id"]
             row = pc.index(ids, str(id)).as_py()
@@ -60,10 +61,10 @@ class StoredItem:
                 image = stored if isinstance(stored, str) and stored else None
                 return cls(report, run, part, report.captions_at([first + row]), values, image)
             first += len(ids)
-            known += ids.to_pylist() if len(known) <= COMPARED else []
-        hint = format_suggestion(str(id), known) if len(known) <= COMPARED else ""
-        such = f"; ids are such as {known[0]!r}" if known else ""
-        raise UnknownKey(f"{run.address}: no item with id {str(id)!r}{hint or such}")
+            all_ids += ids.to_pylist() if len(all_ids) <= COMPARED else []
+        hint = format_suggestion(str(id), all_ids) if len(all_ids) <= COMPARED else ""
+        example = f"; ids are such as {all_ids[0]!r}" if all_ids else ""
+        raise UnknownKey(f"{run.address}: no item with id {str(id)!r}{hint or example}")
 
     def explain(self, metric: Metric) -> Explanation:
         """Explain the value of the item under a metric of the run."""
@@ -81,14 +82,14 @@ class StoredItem:
             state = self._load_state(metric, summary.corpus)
             explanation = metric.explain(self.item, self.item.ids[0], state)
             current_settings = Signature.of(metric, self.item, state, 0, {}).settings
-        # Of a list of items that was chosen at reading, the run holds those that were chosen.
-        settings, then = (
+        # Ignore the setting `list`: the run contains only the items that were selected at reading.
+        settings, stored = (
             {name: value for name, value in one.items() if name != "list"}
             for one in (current_settings, summary.signature.settings)
         )
-        if settings != then:
-            name = next(one for one in {**settings, **then} if settings.get(one) != then.get(one))
-            before, now = (f"{name}:{one[name]}" if name in one else f"no {name}" for one in (then, settings))
+        if settings != stored:
+            name = next(one for one in {**settings, **stored} if settings.get(one) != stored.get(one))
+            before, now = (f"{name}:{one[name]}" if name in one else f"no {name}" for one in (stored, settings))
             raise InputError(f"{where}: {key} was computed with {before}, now it is {now}")
         value, notes = self.values[key], list(explanation.breakdown.notes)
         if value is not None and not abs(value - explanation.value) < SAME:
@@ -111,12 +112,12 @@ def attach_images(run: Run, captions: CaptionSet, images: str | os.PathLike[str]
         return captions
     names = [name if isinstance(name, str) and name else None for name in captions.columns[IMAGE]]
     if images is not None:
-        # A path of another computer names the image by its last part.
-        below = [Path(name).name if name and Path(name).is_absolute() else name for name in names]
-        own: Sequence[str | None] = find_images(Path(images), captions.ids, below)
+        # An absolute path may be from another computer: use only the file name.
+        relative = [Path(name).name if name and Path(name).is_absolute() else name for name in names]
+        paths: Sequence[str | None] = find_images(Path(images), captions.ids, relative)
     else:
-        own = [_find_inside(run.address, name) for name in names]
-    return replace(captions, columns={**captions.columns, IMAGE: tuple(own)})
+        paths = [_find_inside(run.address, name) for name in names]
+    return replace(captions, columns={**captions.columns, IMAGE: tuple(paths)})
 
 
 def _find_inside(address: str, name: str | None) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from captious._core.types import Floats
 
-# The number of bins at most.
+# Largest number of bins.
 BINS = 256
 # Bins are not narrower than 2**-40 of the largest value.
 FINEST = 40
@@ -44,6 +44,7 @@ class Histogram:
         exponent = max(largest - FINEST, -1000)
         indices = np.floor(values / ldexp(1.0, exponent)).astype(np.int64)
         low = int(indices.min())
+        # Halve the indices until they fit: a shift merges two bins, also for negative indices.
         while int(indices.max()) - low >= BINS:
             indices, low, exponent = indices >> 1, low >> 1, exponent + 1
         return cls(exponent, low, tuple(np.bincount(indices - low).tolist()))
@@ -71,6 +72,7 @@ class Histogram:
         """Return the histogram of the values of both."""
         if not self.counts or not other.counts:
             return self if self.counts else other
+        # Start with the wider bins of the two, and widen both until all values fit into `BINS` bins.
         exponent = max(self.exponent, other.exponent)
         while True:
             parts = [one.coarsen(exponent) for one in (self, other)]

@@ -1,7 +1,7 @@
 """Shards written again with only the items that pass a filter; rows and archive members are unchanged.
 
-A shard is read, filtered and written whole by one worker. Its file says that it is finished, so the same call again
-goes on where the last one stopped.
+One worker reads, filters and writes a shard. A shard is finished if its file exists, so the same call resumes an
+interrupted one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from captious.options import LARGEST, Engine, Reading, get_runtime
 from captious.runs.filters import Filter, attach, connect
 from captious.runs.folder import Run
 
-# The file in a folder of rewritten shards that says what they were selected by, and from which scores.
+# The file in a folder of rewritten shards with their filter, and the digest of their scores.
 MARKER = "captious-selection.json"
-# Bytes of which a tar has a multiple.
+# The size of a tar file is a multiple of this number of bytes.
 RECORD = 10_240
 
 
@@ -49,8 +49,8 @@ def rewrite_shards(
 ) -> None:
     """Write every shard with the items that pass; shards that are written already are skipped.
 
-    ``named`` says how the items were selected. ``ids`` are those that pass, by shard, where the filter alone does not
-    say it; ``types`` are the columns of all parts.
+    ``named`` says how the items were selected. ``ids`` are those that pass, by shard, if the filter was narrowed
+    further; ``types`` are the columns of all parts.
     """
     shards, reading = find_writable_shards(scores)
     target = Storage.at(out)
@@ -212,6 +212,8 @@ def _filter_tar(file: IO[bytes], shard: Shard, reading: Reading, ids: Collection
     reading = replace(reading, id_column=reading.id_column or KEY)
     samples = read_samples(tar, shard.address, reading, False, _ignore_fault)
     keys = {key for key, row in samples if _get_id(row, reading) in ids}
+    # Copy the bytes of a member with its header and padding, and with headers of other kinds before it:
+    #   begin ─▶ [PAX header …] [header] [content, padded to 512 bytes] ◀─ end
     parts, begin = [], 0
     for member in iterate_members(tar, shard.address, _ignore_fault):
         end = member.start + -(-member.size // BLOCK) * BLOCK

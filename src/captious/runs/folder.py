@@ -3,16 +3,16 @@
 ::
 
     run/
-      captious-run.json           the marker: metrics with their numbers, what was read, which parts there are
-      items/PART.parquet          an item a row; the summary of the part as metadata
+      captious-run.json           the marker: metrics with their numbers, reading options, and names of parts
+      items/PART.parquet          one row per item; the summary of the part as metadata
       rows/PART.parquet           statistics of every item, unless they are left out
-      types/METRIC/PART.npy       hashes of the distinct things that a metric counts in a part, sorted
-      states/METRIC/…             what metrics know of the whole corpus, where it was read in shards
+      types/METRIC/PART.npy       sorted hashes of the distinct types that a metric counts in a part
+      states/METRIC/…             corpus states of metrics, if shards were scored
       report.html, items.csv, …   the report and its tables
 
-A file is one part, or several where it is large; a shard is one part. Every file is written whole. A shard is finished
-once its part is there, scored under the marker. So a run that was stopped at any moment is followed by the same one
-again, which does what is left.
+A file is one part, or several if it is large; a shard is one part. Every file is written atomically. A shard is
+finished once its part exists and was scored under the marker. So a run that was stopped at any moment is resumed by
+the same call, which scores the missing shards.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 # The key of the summary in the schema metadata of a part's Parquet file.
 KEY = b"captious"
 REPORT = ("report.html", "report.json", "report.tex", "report.txt")
-# Files of the report.
+# Tables of the report.
 TABLES = ("scores.csv", "unscored.csv", "faults.csv", "shards.csv", "steps.csv", "items.csv")
 FAILED = "failed-shards.txt"
 FOLDERS = ("items", "rows", "types", "states")
-# Summaries that are read at a time.
+# Number of summaries that are read at a time.
 READERS = 8
-# Items of a row group: few, because whoever looks at one item reads the row group that holds it.
+# Items per row group: few, because a whole row group is read for a single item.
 ROW_GROUP = 4096
-# Ranges of hashes that are united one after the other, to bound memory.
+# Number of hash ranges that are counted one after the other, to limit memory.
 RANGES = 16
 WROTE = "expected a folder that captious score wrote"
 
@@ -74,8 +74,8 @@ class Run:
         """Open the run in a folder or at an address such as ``s3://bucket/run``. Only its marker is read."""
         storage = Storage.at(address)
         if not storage.exists(RUN):
-            there = "no such folder" if not is_remote(storage.address) and not Path(storage.address).exists() else ""
-            raise InputError(f"{storage.address}: {there or _describe_other_output(storage) or f'no {RUN}'}, {WROTE}")
+            why = "no such folder" if not is_remote(storage.address) and not Path(storage.address).exists() else ""
+            raise InputError(f"{storage.address}: {why or _describe_other_output(storage) or f'no {RUN}'}, {WROTE}")
         return cls(storage.address, Marker.from_json(storage.read(RUN), storage.get_address(RUN)))
 
     def __repr__(self) -> str:
@@ -113,10 +113,10 @@ class Run:
         if not marker.complete:
             names = [shard.name for shard in marker.shards]
             left = [name for name in names if name not in self.find_finished()]
-            such = f", such as {left[0]}" if left else ""
+            example = f", such as {left[0]}" if left else ""
             are = "is" if len(left) == 1 else "are"
             raise InputError(
-                f"{self.address}: {len(left)} of {format_shards(len(names))} {are} not scored yet{such}; "
+                f"{self.address}: {len(left)} of {format_shards(len(names))} {are} not scored yet{example}; "
                 "score the same shards again to resume"
             )
         if not marker.parts and not marker.shards:
@@ -150,7 +150,7 @@ class Run:
         return self.storage.open(name)
 
     def _refuse_outside(self, name: str) -> None:
-        """Raise InputError if a file is a link that leads out of the folder: a run may come from an untrusted source."""
+        """Raise InputError if a file is a link out of the folder: a run may come from an untrusted source."""
         if not is_remote(self.address):
             path = Path(self.address) / name
             if not path.resolve().is_relative_to(Path(self.address).resolve()):
@@ -193,7 +193,7 @@ class Run:
         return table
 
     def check_schema(self, part: str, file: Any, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the schema of a part's open file; raise InputError if items or columns are missing or of another type."""
+        """Return the schema of a part's open file; raise InputError if items or columns are missing or wrong."""
         schema: pa.Schema = file.schema_arrow
         items, expected = file.metadata.num_rows, self.marker.parts.get(part)
         if expected is not None and items != expected:
@@ -209,7 +209,7 @@ class Run:
         import pyarrow as pa
 
         where, types = self.storage.get_address(name), pa.types
-        if schema.get_field_index(column) < 0:  # also where several have the name
+        if schema.get_field_index(column) < 0:  # -1 also if several columns have the name
             raise InputError(f"{where}: no column {column!r}, expected a file that captious score wrote")
         kind = schema.field(column).type
         text = types.is_string(kind) or types.is_large_string(kind)
@@ -229,8 +229,8 @@ class Run:
         import pyarrow as pa
 
         with self.parquet(self.rows_name(part)) as file:
-            there = set(file.schema_arrow.names)
-            table = file.read([column for column in columns if column in there])
+            stored = set(file.schema_arrow.names)
+            table = file.read([column for column in columns if column in stored])
         expected = self.marker.parts.get(part)
         if expected is not None and len(table) != expected:
             where = self.storage.get_address(self.rows_name(part))
@@ -260,16 +260,17 @@ class Run:
         ends = np.cumsum([self.marker.parts[name] for name in names])
         parts = np.searchsorted(ends, indices, side="right")
         tables: list[pa.Table] = []
-        places = np.zeros(len(indices), dtype=np.int64)
+        # Position of each requested item in the joined tables, which are in the order of parts.
+        positions = np.zeros(len(indices), dtype=np.int64)
         for part in np.unique(parts).tolist():
             chosen = np.flatnonzero(parts == part)
             first = int(ends[part - 1]) if part else 0
             rows = np.asarray(indices, dtype=np.int64)[chosen] - first
-            places[chosen] = sum(map(len, tables)) + np.arange(len(chosen))
+            positions[chosen] = sum(map(len, tables)) + np.arange(len(chosen))
             tables.append(self.table(names[part]).replace_schema_metadata().take(pa.array(rows)))
         if not tables:
             return self.captions(names[:1]).take([])
-        captions = make_captions(join_tables(tables), self.metrics, self.marker.name).take(places.tolist())
+        captions = make_captions(join_tables(tables), self.metrics, self.marker.name).take(positions.tolist())
         return replace(captions, language=self.language)
 
     def summary(self, part: str) -> PartSummary:
@@ -294,9 +295,9 @@ class Run:
         return summaries
 
     def find_finished(self) -> dict[str, PartSummary]:
-        """Return the summaries of the finished shards by name, in the order of the marker; outdated parts do not count."""
-        there = set(self.storage.names("items"))
-        shards = [shard for shard in self.marker.shards if f"{shard.name}.parquet" in there]
+        """Return the summaries of the finished shards by name, in the order of the marker; skip outdated parts."""
+        files = set(self.storage.names("items"))
+        shards = [shard for shard in self.marker.shards if f"{shard.name}.parquet" in files]
         with ThreadPoolExecutor(READERS) as pool:
             summaries = pool.map(lambda shard: self.summary(shard.name), shards)
             pairs = list(zip(shards, summaries, strict=True))
@@ -462,10 +463,10 @@ def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
 def _convert_to_text(table: pa.Table, columns: Collection[str]) -> pa.Table:
     import pyarrow as pa
 
-    for place, name in enumerate(table.column_names):
+    for index, name in enumerate(table.column_names):
         if name in columns:
             texts = [None if one is None else str(one) for one in table[name].to_pylist()]
-            table = table.set_column(place, name, pa.array(texts, pa.string()))
+            table = table.set_column(index, name, pa.array(texts, pa.string()))
     return table
 
 
@@ -474,7 +475,7 @@ def write_parquet(table: pa.Table, row_group: int | None = None) -> bytes:
     import pyarrow.parquet as pq
 
     content = io.BytesIO()
-    # With checksums of pages a reader notices a flipped bit, which zstd by itself does not.
+    # With page checksums a reader detects a flipped bit; zstd alone does not.
     pq.write_table(table, content, row_group_size=row_group, compression="zstd", write_page_checksum=True)
     return content.getvalue()
 
@@ -501,6 +502,7 @@ def count_unique(arrays: Iterable[Hashes]) -> int:
     3
     """
     arrays = list(arrays)
+    # Hashes are uniform, so a RANGES-th of them is in memory at a time; sorted arrays are split by binary search.
     bounds = np.array([part * 2**64 // RANGES for part in range(1, RANGES)], dtype=np.uint64)
     splits = [np.split(array, np.searchsorted(array, bounds)) for array in arrays]
     return sum(len(np.unique(np.concatenate(part))) for part in zip(*splits, strict=True))

@@ -44,15 +44,15 @@ from captious.runs.report import disambiguate_labels
 from captious.runs.tables import parse_reasons
 
 Write = Literal["ids", "shards"]
-# What ids are written as.
+# File formats for ids.
 FILES = (".parquet", ".jsonl", ".txt")
-# Shares of the items; the thresholds that keep them help to choose one.
+# Shares of items for which thresholds are shown, to help with the choice of one.
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-# Shards that the page lists.
+# Number of shards that the page lists.
 LISTED = 50
-# Rows that are written at a time: ten of DuckDB's blocks. Larger row groups take more memory, and no less time.
+# Rows that are written at a time: ten of DuckDB's blocks. Larger row groups take more memory and are not faster.
 BLOCK = 20_480
-# Images that are read at a time.
+# Number of images that are read at a time.
 READERS = 8
 PERCENT = Column("share", decimals=1, scale=100.0, unit=" %")
 NAN = float("nan")
@@ -94,9 +94,9 @@ class Selection(Result):
     """The threshold that keeps each share of the scored items, by the label of each metric of the filter."""
     higher_is_better: Mapping[str, bool]
     steps: tuple[StepCount, ...] = ()
-    """What was done with the items that pass: the best of several, repeated ones left out, a sample drawn."""
+    """Steps after the filter: the best of several, unique items, a sample."""
     out: str = ""
-    """What was written, if anything."""
+    """The path of the output; empty if nothing was written."""
 
     def __repr__(self) -> str:
         return f"<Selection {self.filter!r}: {self.title}>"
@@ -234,7 +234,7 @@ def keep(
     run
         The folder that ``captious score`` wrote, from a file or from shards, or its address; or several runs by name,
         which are joined by id: the items are those of the first, ``recap.cider`` and ``cider@recap`` name values of a
-        run, a name alone is of the first.
+        run, a plain name is of the first.
     expression
         Such as ``clipscore > 0.28 and words > 4``, ``top(clipscore, 0.3)``, or ``0.2 < cider < 2 or caption has "dog"``
         (the guide has a page on filters). An item without a value that the filter needs does not pass.
@@ -244,7 +244,7 @@ def keep(
     write
         ``ids``, or ``shards``: the shards that were scored, with the rows or samples that pass, unchanged.
     best
-        A metric. Of one run: of the items with the same image, or with the same id where the run has no images, only
+        A metric. Of one run: of the items with the same image, or with the same id if the run has no images, only
         the best. Of several runs: of the captions with the same id, which run has the best; it is written too.
     unique
         A column, such as ``caption``, ``image`` or a hash that the input had: of items with the same value only the
@@ -365,10 +365,10 @@ class Selector:
                 for share in SHARES:
                     choices[label, share] = f"{column.key} {share}"
                     wanted.append(Quantile(0, 0, choices[label, share], column, share, self.higher[label]))
-        found = find_thresholds(self.connection, self.source, wanted)
-        self.thresholds = {one.text: found[one.text] for one in filter.quantiles}
+        thresholds = find_thresholds(self.connection, self.source, wanted)
+        self.thresholds = {one.text: thresholds[one.text] for one in filter.quantiles}
         for (label, share), text in choices.items():
-            self.shares.setdefault(label, {})[share] = found[text]
+            self.shares.setdefault(label, {})[share] = thresholds[text]
 
     def _format_label(self, column: ColumnNode) -> str:
         label = disambiguate_labels(self.labels)[column.name]
@@ -392,11 +392,11 @@ class Selector:
         codes, shards, reasons = Counter[str](), Counter[str](), Counter[str]()
         for part, code, *facts, number in self.connection.execute(sql, outcomes.parameters).fetchall():
             codes[code] += number
-            place = len(code) - len(code.lstrip("1"))
-            if place == len(code):
+            failed = len(code) - len(code.lstrip("1"))  # index of the first clause that does not pass
+            if failed == len(code):
                 shards[part] += number
-            elif code[place] == "?":
-                reasons[self._find_reason(filter.clauses[place], facts)] += number
+            elif code[failed] == "?":
+                reasons[self._find_reason(filter.clauses[failed], facts)] += number
         first = next(iter(self.runs.values()))
         return Selection(
             first.address,
@@ -507,6 +507,7 @@ class Narrowing:
             first = "row_number() OVER (PARTITION BY md5(same) ORDER BY row) = 1"
             drop_others(f"repeated {self.unique}", f"QUALIFY same IS NULL OR {first}")
         if self.sample is not None:
+            # Order by a hash of the id, so that the sample does not depend on the order of the items.
             by_chance = "md5($seed || ':' || id), row"
             drop_others(f"sample of {self.sample:,}", f"ORDER BY {by_chance} LIMIT {self.sample}", seed=str(self.seed))
         shown = [*map(quote, written), *(f"n{index} AS {quote(name)}" for index, name in enumerate(numbers))]
@@ -532,7 +533,7 @@ class Narrowing:
             place = f"list_position({listed}, list_max({listed}))"
             named = "[" + ", ".join("'" + name.replace("'", "''") + "'" for name in selector.runs) + "]"
             caption = f"[{', '.join(captions)}][{place}] AS caption"
-            # The value is written as the metric has it, whichever direction is better.
+            # Undo the sign: the value is written as the metric returns it, also if lower is better.
             own = "-" if values[0].startswith("-") else ""
             return [
                 f"list_max({listed}) AS value",
@@ -615,8 +616,8 @@ def _write_ids(out: str, connection: Any, sql: str, parameters: Mapping[str, Any
     """Write the result of a query; the file appears only when it is complete."""
     if is_remote(out):
         folder, name = split_address(out)
-        with tempfile.TemporaryDirectory(prefix="captious-") as place:
-            draft = Path(place) / name
+        with tempfile.TemporaryDirectory(prefix="captious-") as temporary:
+            draft = Path(temporary) / name
             _write_draft(draft, Path(out).suffix.lower(), connection, sql, parameters)
             Storage.at(folder).write(name, draft.read_bytes())
         return

@@ -1,7 +1,7 @@
 """The marker of a run, ``captious-run.json``: metrics with their numbers, reading options, and stored parts.
 
-The marker of a foreign folder may say anything, so every value is checked when it is read. Nothing that it names is
-imported or opened.
+A folder may come from an untrusted source, so every value is checked when the marker is read. Nothing that it names
+is imported or opened.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from captious.stats.bootstrap import Estimate
 # The version of the folder's format; a folder of another one is refused.
 FORMAT = 2
 Unit = Literal["item", "shard"]
-# The name of a part, which is that of a file.
+# The name of a part, which is used as a file name.
 _NAME = re.compile(r"[\w+-][\w.+-]*")
-# Above every count that a run can have.
+# Counts must be below this number.
 LARGEST = 2**63
 
 
@@ -38,16 +38,16 @@ class MetricFacts:
     """The written form, which is the name of its column."""
     label: str
     value: float | None = None
-    """The value over all items; None where it is undefined, or not known yet."""
+    """The value over all items; None if it is undefined, or not known yet."""
     low: float | None = None
     high: float | None = None
     error: float | None = None
     level: float | None = None
     higher_is_better: bool = True
     range: tuple[float | None, float | None] = (0.0, 1.0)
-    """The lowest and the highest value possible; None where there is no such limit."""
+    """The lowest and the highest value possible; None if there is no limit."""
     decimals: int | None = None
-    """The decimals of a value that is no score; None for scores, which are shown × 100 where that is asked for."""
+    """The decimals of a value that is not a score; None for scores, which may be shown in percent."""
     unscored: int = 0
     signature: str = ""
 
@@ -80,23 +80,23 @@ class Marker:
     name: str
     metrics: tuple[MetricFacts, ...]
     unit: Unit = "item"
-    """What is resampled for intervals and changes sides in paired tests."""
+    """The unit that is resampled for intervals and swapped in paired tests."""
     items: int = 0
     skipped: int = 0
-    """Ids that were left out at reading because one side lacked them."""
+    """The number of ids that were left out at reading because captions or references were missing."""
     parts: Mapping[str, int] = field(default_factory=dict)
-    """How many items each part holds, by its name."""
+    """The number of items of each part, by its name."""
     shards: tuple[Shard, ...] = ()
-    """All that were named, those that failed too; none where a file or values in memory were scored."""
+    """All shards of the run, including failed ones; empty if a file or values in memory were scored."""
     reading: Mapping[str, Any] = field(default_factory=dict)
     """Options of reading that are not at their default, and digests of files that they name."""
     resampling: Resampling = Resampling()
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Why a shard could not be scored, by its name."""
+    """The reason of each shard that could not be scored, by its name."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
-    """What happened while shards were scored: a run that was resumed, a worker that died."""
+    """Events while shards were scored: a run that was resumed, a worker that died."""
     complete: bool = True
     version: str = __version__
     format: int = FORMAT

@@ -76,7 +76,7 @@ def restrict_to_items(report: Report, metrics: Sequence[str], ids: Sequence[str]
         captions = replace(captions, skipped=report.skipped + left_out)
         references = captions.references.counts
         facts: dict[str, object] = {}
-        if left_out:  # otherwise the signature knows of references that the run may not hold
+        if left_out:  # otherwise keep the signature: the run may not have stored the references
             facts = {
                 "items": len(ids),
                 "references": (int(references.min()), int(references.max())),

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from captious.runs.summary import PartSummary
 
 T = TypeVar("T")
-# What frames and files call the values of every item, and those of every shard.
+# Names of the tables of items and of shards in data frames and files.
 ITEMS, SHARDS = "items", "shards"
-# What names in logs and experiment trackers begin with.
+# Prefix of names in logs and experiment trackers.
 PREFIX = "captious"
 
 
@@ -76,14 +76,14 @@ class Report(PlainState, Result):
     """
 
     source: Source
-    """Where the items are: in memory, or in the folder of a run."""
+    """The items: in memory, or in the folder of a run."""
     measurements: Mapping[str, Measurement]
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     resampling: Resampling = Resampling()
     """How the intervals were resampled."""
     explanations: Explanations | None = None
-    """Why one item has its values, to show beside them: ``replace(report, explanations=report.explain(id))``."""
+    """The explanation of one item, shown on the page: ``replace(report, explanations=report.explain(id))``."""
 
     json_file: ClassVar[str] = "report.json"
 
@@ -119,7 +119,7 @@ class Report(PlainState, Result):
 
     @property
     def origin_line(self) -> str:
-        """What was read as captions, references and images; empty for captions that were not read."""
+        """The columns that were read as captions, references and images; empty for captions in memory."""
         return self.source.origin_line
 
     @property
@@ -194,11 +194,11 @@ class Report(PlainState, Result):
         step
             The step of the training. In Weights & Biases it is logged as ``train/global_step``.
         prefix
-            What the names begin with: ``captious/cider``, ``captious/cider_low``, ``captious/cider_high``.
+            The prefix of the names: ``captious/cider``, ``captious/cider_low``, ``captious/cider_high``.
         worst, metric
             How many of the worst captions are listed, and by which metric, as in ``worst``.
         page
-            Whether the HTML page is kept as well.
+            Whether to log the HTML page too.
         """
         from captious.runs.tracking import find_tracker, make_tracked_report
 
@@ -241,7 +241,7 @@ class Report(PlainState, Result):
     def worst(self, number: int = 10, metric: str | None = None, where: str | None = None) -> Document:
         """Return the items with the lowest quality by a metric (default: the last one); ``where`` filters the items.
 
-        Printed it is a table; a notebook and a saved page show the images beside the captions.
+        It prints as a table; a notebook and a saved page show the images next to the captions.
         """
         if not isinstance(number, int) or number < 0:
             raise InputError(f"worst: number is {number!r}, expected a whole number; pass a metric as metric=...")
@@ -275,9 +275,9 @@ class Report(PlainState, Result):
     def explain(self, id: Any, metric: str | None = None) -> Explanations:
         """Explain the values of an item: for each metric that can, the parts that add up to the value.
 
-        ``metric`` names one; without it all are explained. A notebook and a saved page draw SPICE's graphs. Of a run,
-        corpus statistics are those that it was scored with. What is not in its folder, such as an idf corpus, must be
-        what it was. Replies of chat models come from the store of replies alone.
+        ``metric`` names one; without it all are explained. A notebook and a saved page draw SPICE's graphs. For a
+        run, the corpus statistics are those of the scoring. Inputs outside its folder, such as an idf corpus, must be
+        unchanged. Replies of chat models come only from the store of replies.
 
         >>> from captious._evaluate import evaluate
         >>> report = evaluate(["a red dog"], "rouge", resampling=Resampling(0), references=[["the red dog"]])
@@ -297,7 +297,7 @@ class Report(PlainState, Result):
             try:
                 explanation = explain_one(one)
             except InputError as error:
-                # What judges and images would tell is not there for everyone, and no reason to say nothing at all.
+                # Replies of judges and images may be missing; explain the other metrics anyway.
                 if metric or {"judge", "image"}.isdisjoint(one.needs):
                     raise
                 remarks.append(f"{self.label(key)} is not explained: {error}")
@@ -388,7 +388,7 @@ class Report(PlainState, Result):
         """Return one row per item id: candidate, references, a column per metric; or a table of the document.
 
         Several candidates are joined by `` | ``. Where an item has no value, a column ``unscored`` says why.
-        ``shards`` has a row per shard; it comes first where items are too many to be resampled one by one, and
+        ``shards`` has a row per shard; it is the default if there are too many items to be resampled, and
         ``items`` then reads all of them into memory. ``to_arrow`` and ``to_csv`` give the same columns.
         """
         frame = super().to_pandas(table)
@@ -422,7 +422,7 @@ class Report(PlainState, Result):
 
     def files(self, percent: bool = False) -> dict[str, str]:
         """Return the files of the report by name: the page, JSON, text, LaTeX, and a CSV file per table."""
-        # The worst items are on the page only, and of shards the page lists the slowest.
+        # The worst items are only on the page. The page lists only the slowest shards, the CSV file all of them.
         files = {name: text for name, text in super().files(percent).items() if not name.startswith("worst_")}
         return files | ({f"{SHARDS}.csv": format_csv(collect_shard_columns(self))} if self.source.shards else {})
 
@@ -469,8 +469,8 @@ class Report(PlainState, Result):
 def open_run(folder: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Report:
     """Open a folder that ``captious score --out``, ``Report.save`` or ``score_shards`` wrote, as its report.
 
-    Nothing is scored again. The items of a large run stay in the folder. A run may come from somebody else: no chat
-    model is asked, and no image outside the folder is opened unless ``images`` names their folder.
+    Nothing is scored again. The items of a large run stay in the folder. A run may come from an untrusted source: no
+    chat model is asked, and no image outside the folder is opened unless ``images`` names their folder.
 
     Parameters
     ----------

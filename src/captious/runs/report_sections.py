@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from captious.runs.stored import StoredMeasurement
     from captious.runs.summary import PartSummary
 
-# Shards below which an interval is rough.
+# Number of shards below which an interval is rough.
 FEW_SHARDS = 20
-# Items and shards that the page lists, and bars of a histogram.
+# Numbers of worst items and of slowest shards on the page, and of bars of a histogram.
 WORST, SLOWEST, BARS = 20, 50, 40
-# Different reasons that a warning names.
+# Number of different reasons that a warning lists.
 REASONS = 5
 NAN = float("nan")
 
@@ -117,7 +117,7 @@ def format_references(report: Report) -> str:
 def scale_cells(reports: Sequence[Report], key: str) -> list[Cell]:
     """Return the value of a metric in each report, with the ends of the bar that the page draws.
 
-    The bar ends at the metric's highest value where that is 1, otherwise at the next round number.
+    The bar ends at the metric's highest value if that is 1, otherwise at the next round number.
     """
     cells = [report.cell(key) for report in reports]
     ends = [end for cell in cells for end in (cell.value, cell.low, cell.high) if not math.isnan(end)]
@@ -452,7 +452,7 @@ def _iterate_metric_warnings(part: PartSummary) -> Iterator[str]:
     return (warning for one in part.metrics for warning in one.warnings)
 
 
-# Ids, shares, numbers, and whether a word is plural.
+# Parts in which equal warnings of two shards differ: ids, shares, numbers, and the plural s.
 _VARYING = re.compile(r" \([^()]*\)|,? \d+% of all|\d[\d.,]*%?|s\b")
 
 

@@ -1,6 +1,6 @@
 """The items of a report: in memory (`MemoryItems`), or in the folder of a run (`StoredItems`).
 
-A `Report` asks its `Source` for captions, tables and facts, and never which of the two it is.
+A `Report` gets captions, tables and facts from its `Source`, and does not depend on which of the two it is.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from captious.runs.report import Report
     from captious.runs.summary import PartSummary
 
-# Items that are brought into the form of a table at a time.
+# Number of items that are converted to a table at a time.
 BLOCK = 20_000
-# Items of a part, where a set in memory is written.
+# Number of items in a part when a set in memory is written.
 PART = 200_000
-# The part of a set that was in memory.
+# Name of the part of a set in memory.
 CAPTIONS = "captions"
 
 
@@ -58,7 +58,7 @@ class Source(Protocol):
 
     @property
     def origin_line(self) -> str:
-        """What was read as captions, references and images; empty for captions that were not read."""
+        """The columns that were read as captions, references and images; empty for captions in memory."""
 
     @property
     def unit(self) -> Unit:
@@ -117,9 +117,9 @@ class MemoryItems(PlainState):
 
     captions: CaptionSet
     store_references: bool = True
-    """Whether a saved run has the references of its items."""
+    """Whether a saved run contains the references of its items."""
     store_rows: bool = True
-    """Whether a saved run has the statistics of its items."""
+    """Whether a saved run contains the statistics of its items."""
     before: StoredItems | None = None
     """The run that these items come from, whose parts are kept when they are saved with more metrics."""
     unit: Unit = "item"
@@ -149,7 +149,7 @@ class MemoryItems(PlainState):
 
     @property
     def origin_line(self) -> str:
-        """What was read as captions, references and images."""
+        """The columns that were read as captions, references and images."""
         return self.captions.origin_line
 
     @property
@@ -220,7 +220,7 @@ class MemoryItems(PlainState):
             facts = self._get_part_facts(name) or {"skipped": captions.skipped if not first else 0}
             items = make_items_table(part, measurements, keys, self.store_references)
             rows = make_rows_table(measurements) if self.store_rows and measurements else None
-            # Worst items and histograms are for runs whose statistics are not read, for lack of them or of memory.
+            # Worst items and histograms are only needed if the statistics are not stored, or too large to be read.
             spread = rows is None or bool(self.shards)
             summary = summarize_part(name, draft, part, measurements, **facts, spread=spread)
             draft.write_part(summary, items, hash_types(measurements), rows)
@@ -265,7 +265,7 @@ class StoredItems(PlainState):
 
     run: Run
     parts: tuple[PartSummary, ...]
-    """What is known of each part besides its items."""
+    """Summaries of the parts."""
     images: str | os.PathLike[str] | None = None
     """The folder of the images. Without it only images in the folder of the run itself are opened."""
 
@@ -293,7 +293,7 @@ class StoredItems(PlainState):
 
     @property
     def origin_line(self) -> str:
-        """What was read as captions, references and images, as the marker says."""
+        """The columns that were read as captions, references and images, from the marker."""
         return str(self.run.marker.reading.get("columns", ""))
 
     @property

@@ -6,8 +6,8 @@
     states/METRIC/DIGEST-CORPUS.merged       of several shards together
     states/METRIC/DIGEST-CORPUS.json         which shards these are; written last
 
-The first digest is that of the marker; CORPUS stands for the shards by name and size. Shards that come later are
-prepared alone and merged with what is there. A shard that changed is prepared again, and all others with it.
+The first digest is that of the marker; CORPUS is the digest of the shards by name and size. Shards that are added
+later are prepared and merged into the existing state. If a shard changed, all shards are prepared again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from captious.metrics.contract import Metric
 from captious.runs.folder import Run, name_metric_folder
 from captious.text.states import State
 
-# Files of states that are copied from an object store at a time.
+# Largest number of state files that are copied from an object store at a time.
 DOWNLOADED = 64
 # Shards by name and size.
 Members = frozenset[tuple[str, int]]
@@ -55,9 +55,9 @@ class CorpusStates:
 
     def find_prepared(self, shards: Sequence[Shard]) -> set[str]:
         """Return the names of the shards whose state is stored, by itself or merged with other shards of the list."""
-        there = set(self.run.storage.names(self._folder))
+        files = set(self.run.storage.names(self._folder))
         merged = self._find_largest(_identify_shards(shards))
-        return {one.name for one in shards if self._format_file_name(one) in there or (one.name, one.size) in merged}
+        return {one.name for one in shards if self._format_file_name(one) in files or (one.name, one.size) in merged}
 
     def find_merged(self, shards: Sequence[Shard]) -> Members:
         """Return the largest merged subset of these shards, for `is_prepared`."""
@@ -131,9 +131,9 @@ class CorpusStates:
     def _find_largest(self, wanted: Members) -> Members:
         """Return the largest subset of these shards whose states have been merged."""
         best: Members = frozenset()
-        there = set(self.run.storage.names(self._folder))
-        for name in there:
-            if name.startswith(self._prefix) and name.endswith(".json") and f"{name[:-5]}.merged" in there:
+        files = set(self.run.storage.names(self._folder))
+        for name in files:
+            if name.startswith(self._prefix) and name.endswith(".json") and f"{name[:-5]}.merged" in files:
                 members = frozenset((str(one), int(size)) for one, size in json.loads(self._read(name)))
                 if members <= wanted and len(members) > len(best):
                     best = members

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAN = float("nan")
-# The largest relative difference between a value of the marker and the same computed again.
+# Largest relative difference between a value of the marker and the recomputed one.
 AGREES = 1e-9
 
 
@@ -34,11 +34,11 @@ class StoredMeasurement(Measurement):
 
     run: Run
     reason_counts: Mapping[str, Reason]
-    """Why items have no value, with their number and the first ids; the most frequent first."""
+    """The reasons for missing values, with their number and the first ids; the most frequent first."""
     worst: tuple[WorstItem, ...]
     histogram: Histogram
     unites: bool
-    """Whether it counts distinct things, which unite over shards and cannot be resampled."""
+    """True if it counts distinct types, which are united over shards and cannot be resampled."""
 
     def __init__(self, run: Run, metric: Metric, parts: Sequence[MetricSummary]) -> None:
         """Merge the summaries of a metric on all parts with items, in their order."""
@@ -171,7 +171,8 @@ def _load_item_measurements(
 def refuse_contradictions(run: Run, measurements: Mapping[str, Measurement]) -> None:
     """Raise InputError if the stored items do not give the value in the marker: one of the two was changed.
 
-    Rounding differs between versions of NumPy, a changed item does not hide in the ninth digit.
+    The tolerance allows for rounding that differs between versions of NumPy; a changed item moves more than the ninth
+    digit.
     """
     for key, measurement in measurements.items():
         stated, corpus = run.facts[key].value, measurement.corpus

@@ -24,9 +24,9 @@ from captious.text.tables import count_words
 if TYPE_CHECKING:
     from captious.runs.folder import Run
 
-# Items that a summary lists for each metric.
+# Number of worst items in a summary, for each metric.
 WORST = 50
-# Ids that a summary names for each reason.
+# Number of ids in a summary, for each reason.
 EXAMPLES = 5
 
 
@@ -50,7 +50,7 @@ class WorstItem:
     value: float
     candidate: str
     reference: str
-    """The first reference; empty where there is none."""
+    """The first reference, or an empty string."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class MetricSummary:
     signature: Signature
     """The settings, items, unscored items, counts, range of references and fingerprint; those of shards merge."""
     sums: tuple[float, ...]
-    """Rows of statistics added up over the scored items; of distinct things, their number here and the tokens."""
+    """Rows of statistics added up over the scored items; for distinct types, the numbers of types and of tokens."""
     unites: bool = False
-    """Whether the metric counts distinct things, whose hashes stand in a file beside and unite over shards."""
+    """True if the metric counts distinct types; their hashes are in a separate file and are united over shards."""
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     worst: tuple[WorstItem, ...] = ()
     """The worst items, at most `WORST`, the very worst first."""
@@ -71,7 +71,7 @@ class MetricSummary:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     corpus: str = ""
-    """The fingerprint of the shards whose corpus statistics the values depend on; empty where they depend on none."""
+    """The fingerprint of the shards whose corpus statistics the values depend on; empty if they depend on none."""
 
     @property
     def metric(self) -> str:
@@ -130,22 +130,22 @@ class PartSummary:
     marker: str
     """Digest of the marker that it was scored under."""
     size: int
-    """The size of the shard in bytes when it was scored; 0 where there was none."""
+    """The size of the shard in bytes when it was scored; 0 if it is not a shard."""
     items: int
     metrics: tuple[MetricSummary, ...]
-    """The metrics in the order of the marker; none where the part has no item."""
+    """The metrics in the order of the marker; empty if the part has no item."""
     skipped: int = 0
-    """Ids that were left out at reading because one side lacked them."""
+    """The number of ids that were left out at reading because captions or references were missing."""
     candidates: int = 0
     """The number of captions; an item may have several."""
     words: int = 0
     """The words of all candidates."""
     images: int = 0
-    """Items that have one."""
+    """The number of items with an image."""
     ids: int = 0
     """Sum of the hashes of the ids modulo 2**64: the same ids in any order give the same one."""
     faults: Mapping[str, int] = field(default_factory=dict)
-    """What could not be read, such as members of a truncated tar, by reason."""
+    """The number of faults of reading, such as members of a truncated tar, by reason."""
     examples: Mapping[str, str] = field(default_factory=dict)
     """The first fault of each reason in full."""
     warnings: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The Parquet tables of a run: items with captions, further columns and values, and rows of statistics.
 
 Columns of the items, in this order: ``id``, ``candidates``, ``references`` (unless they are left out), ``words`` and
-``characters`` (means over the candidates), ``image`` (where there is one), the further columns of the input, a number
+``characters`` (means over the candidates), ``image`` (if there is one), the further columns of the input, a number
 for each metric under its written form, and ``unscored``.
 """
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IMAGE = "image"
-# Means over the candidates of an item; filters and orders need them of all items at once.
+# Means over the candidates of an item. They are stored because filters and sorting need them for all items at once.
 COUNTS = ("words", "characters")
 # Columns of the items that are neither values nor columns of the input.
 TEXTS = ("id", "candidates", "references", *COUNTS, "unscored")
 TAKEN = (*TEXTS, IMAGE)
-# Lists within lists of a column; one with more is stored as JSON text.
+# Deepest nesting of lists in a column; a deeper one is stored as JSON text.
 DEEPEST = 20
-# The prefix of an input's column whose name a column of ours has.
+# Prefix of an input column whose name is already used in the run.
 INPUT = "input."
 
 
@@ -78,6 +78,7 @@ def _average_lengths(captions: CaptionSet) -> dict[str, Any]:
     means = {}
     for name in COUNTS:
         each = np.fromiter(lengths[name], dtype=np.float64, count=len(texts))
+        # Sum over the candidates of each item: `owners` is the item of each candidate.
         total = np.bincount(candidates.owners, weights=each, minlength=len(number))
         means[name] = pa.array(total / np.maximum(number, 1), pa.float64(), mask=number == 0)
     return means
@@ -95,11 +96,12 @@ def add_metric_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) 
         reasons = {**kept, **parse_reasons(new)}
         unscored.append(dumps(reasons, None) if reasons else None)
     for key in metrics:
-        place = before.column_names.index(key) if key in before.column_names else before.column_names.index("unscored")
-        before = before.remove_column(place) if key in before.column_names else before
-        before = before.add_column(place, key, now[key])
-    place = before.column_names.index("unscored")
-    return before.set_column(place, "unscored", pa.array(unscored, pa.string()))
+        names = before.column_names
+        index = names.index(key) if key in names else names.index("unscored")
+        before = before.remove_column(index) if key in names else before
+        before = before.add_column(index, key, now[key])
+    index = before.column_names.index("unscored")
+    return before.set_column(index, "unscored", pa.array(unscored, pa.string()))
 
 
 def _make_list_array(texts: Ragged) -> Any:
@@ -139,7 +141,7 @@ def hide_machine_paths(captions: CaptionSet) -> CaptionSet:
     ('photos/a/1.png', 'photos/b/1.png')
     """
     names = captions.columns.get(IMAGE, ())
-    # A path object for each of a million names would take seconds.
+    # Work on folders, not names: a Path object for each of a million names would take seconds.
     folders = {os.path.split(name)[0] for name in names if isinstance(name, str)}
     absolute = {folder for folder in folders if PurePath(folder).is_absolute()}
     if not absolute:
@@ -177,8 +179,8 @@ def name_stored_columns(names: Iterable[str], metrics: Collection[str]) -> dict[
 def restore_input_name(column: str, metrics: Collection[str]) -> str:
     """Return the name that a column of a run had in the input.
 
-    >>> restore_input_name("input.candidates", []), restore_input_name("width", []), restore_input_name("input.width", [])
-    ('candidates', 'width', 'input.width')
+    >>> [restore_input_name(column, []) for column in ("input.candidates", "width", "input.width")]
+    ['candidates', 'width', 'input.width']
     """
     name = column
     while name.startswith(INPUT):
@@ -224,7 +226,7 @@ def parse_reasons(text: str | None) -> dict[str, str]:
 def make_rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
     """Return the exact statistics of every item by metric: enough to aggregate, resample and compare again.
 
-    Rows that add up are lists of numbers, all of one length. Distinct things are stored as their hashes.
+    Rows that add up are lists of numbers, all of one length. Distinct types are stored as their hashes.
     """
     import pyarrow as pa
 
@@ -244,8 +246,8 @@ def make_rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
 def add_metric_rows(before: pa.Table, now: pa.Table) -> pa.Table:
     """Return the statistics of a part with those of further metrics added."""
     for key in now.column_names:
-        place = before.column_names.index(key) if key in before.column_names else None
-        before = before.append_column(key, now[key]) if place is None else before.set_column(place, key, now[key])
+        index = before.column_names.index(key) if key in before.column_names else None
+        before = before.append_column(key, now[key]) if index is None else before.set_column(index, key, now[key])
     return before
 
 

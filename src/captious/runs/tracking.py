@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from captious.runs.report import Report
 
-# Pixels of the longer side of an image in a tracker's table.
+# Longer side in pixels of an image in a tracker's table.
 LARGEST_SIDE = 256
-# The axis that Hugging Face's trainers define in Weights & Biases; its own steps may only grow.
+# The axis that Hugging Face's trainers define in Weights & Biases, whose own steps must increase.
 STEP = "train/global_step"
 
 
@@ -38,20 +38,20 @@ class TrackedReport:
 
     step: int | None
     prefix: str
-    """What names begin with, such as ``captious``."""
+    """The prefix of names, such as ``captious``."""
     scalars: Mapping[str, float]
-    """Corpus values and the ends of their intervals, by name; what has no value is left out."""
+    """Corpus values and the ends of their intervals, by name; undefined values are left out."""
     signatures: Mapping[str, str]
     """The signature of each metric by its name."""
     columns: Sequence[str]
     """Columns of the table of the worst captions."""
     rows: Sequence[Sequence[Any]]
     images: Sequence[Image | None]
-    """The image of each row; empty where there is none."""
+    """The image of each row, or None."""
     table: str
     """The table as Markdown."""
     page: str
-    """The report as one HTML page; empty where it is not wanted."""
+    """The report as one HTML page, or an empty string."""
 
     def name(self, what: str) -> str:
         """Return the full name of an entry, such as ``captious/worst``."""
@@ -172,7 +172,7 @@ def _make_trackio_tracker(run: Any) -> Tracker:
 
 
 def _make_media(module: Any, report: TrackedReport, **html: Any) -> dict[str, Any]:
-    """Return the table and the page in the classes of Weights & Biases or trackio; ``html`` goes to the class of pages."""
+    """Return the table and the page in the classes of Weights & Biases or trackio; ``html`` are options of pages."""
     media: dict[str, Any] = {}
     if report.rows:
         columns, rows = report.cells(module.Image)

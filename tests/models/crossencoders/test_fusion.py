@@ -148,7 +148,7 @@ def test_scores_are_cached_by_weights_and_content(scenes, tmp_path, monkeypatch)
     paths, texts = scenes
     backbone = nudged(make_fusion(MINI, width=32))
     first = score_pairs(backbone, paths, texts)
-    monkeypatch.setattr(type(backbone), "get_pictures", None)  # whoever calls it now fails
+    monkeypatch.setattr(type(backbone), "pictures", None)  # whoever calls it now fails
     np.testing.assert_allclose(score_pairs(backbone, paths[::-1], texts[::-1]).logits, first.logits[::-1], atol=1e-7)
     monkeypatch.undo()
     other = score_pairs(nudged(backbone, seed=2), paths, texts)

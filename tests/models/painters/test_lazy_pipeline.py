@@ -90,7 +90,7 @@ def test_a_damaged_memory_is_loaded_again(place, damage):
 def test_what_may_change_unseen_is_not_remembered(place, tmp_path, monkeypatch):
     linked = tmp_path / "linked"
     shutil.copytree(place, linked)
-    shutil.move_edges(linked / "unet", tmp_path / "unet")
+    shutil.move(linked / "unet", tmp_path / "unet")
     (linked / "unet").symlink_to(tmp_path / "unet")
     open_pipeline(str(linked), STEPS)
     monkeypatch.setattr(stores, "SETTLED_SECONDS", 3600.0)

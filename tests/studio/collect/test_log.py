@@ -128,7 +128,7 @@ def test_an_older_database_is_brought_up_to_date(begin, database, monkeypatch):
     monkeypatch.setattr("captious.studio.collect.log.MIGRATIONS", tables.MIGRATIONS)
     for _ in range(2):  # the second time there is nothing to do
         newer = StudyLog.open(database)
-        assert newer.tasks() == tasks and newer._version() == len(tables.MIGRATIONS)
+        assert newer.tasks() == tasks and newer._read_version() == len(tables.MIGRATIONS)
         with newer.database.reading() as connection:
             assert connection.exec_driver_sql("SELECT note FROM rater WHERE number > 0").all() == [(None,), (None,)]
 

@@ -6,23 +6,23 @@ r"""The filter language: one expression over the scores, texts and further colum
 
 How it is used::
 
-    schema = FilterSchema(run_columns(types, labels), labels)      # what may be named: see `FilterColumn`
+    schema = FilterSchema(list_run_columns(types, labels), labels) # the names: see `FilterColumn`
     filter = parse_filter("top(cider, 0.3) and words > 4", schema) # a FilterError names the character
     thresholds = find_thresholds(connection, "items", filter.quantiles)
     condition = filter.condition(thresholds)                       # .sql and .parameters
     connection.execute(f"SELECT id FROM items WHERE {condition.sql}", condition.parameters)
 
-``types`` are the columns of a DuckDB relation with the names of their types (`column_types`), ``labels`` those of the
-metrics among them by written form. The SQL of a condition consists of words of this module, of the SQL that the schema
-holds for its columns, and of named parameters: no text of a user becomes SQL. A name in an expression is only ever
+``types`` are the columns of a DuckDB relation with the names of their types (`get_column_types`), ``labels`` those of
+the metrics among them by written form. The SQL of a condition consists of words of this module, of the SQL of the
+schema's columns, and of named parameters: no text of a user becomes SQL. A name in an expression is only ever
 looked up in the schema. Parameters are called ``$f0``, ``$f1``, …, or begin with another ``prefix``, so that several
 conditions and parameters of the caller fit into one statement.
 
 A filter may be compiled against several tables: an explorer that looks at the captions of several systems parses the
 text once for each system, with a schema whose columns read that system and whose ``systems`` serve ``cider@sat``.
-`matching_rows` filters an Arrow table in memory, `parse_formula` reads arithmetic alone and computes it in Python.
+`match_rows` filters an Arrow table in memory, `parse_formula` parses pure arithmetic, which is computed in Python.
 
-What an expression means:
+Semantics of an expression:
 
 - ``and``, ``or``, ``not``, parentheses; ``< <= > >= == !=``, also ``0.2 < cider < 2``, and ``=`` for ``==``;
   ``+ - * /``; ``in`` and ``not in`` with a list.
@@ -31,14 +31,14 @@ What an expression means:
 - ``is missing``, ``is not missing``, ``is present``.
 - ``top(x, 0.3)`` holds for the 30 % of the items with a value that have the highest, ``bottom`` for the lowest;
   ``quantile(x, 0.9)`` is a number.
-- A name is the written form, label or short name of a metric, or the name of a column. It stands in back quotes where
-  it has characters of the language. A hyphen or a point inside a name belongs to it: ``bleu-1`` is BLEU-1, and
+- A name is the written form, label or short name of a metric, or the name of a column. It is put in back quotes if it
+  has characters of the language. A hyphen or a point inside a name belongs to it: ``bleu-1`` is BLEU-1, and
   ``bleu - 1`` a difference. ``cider@sat`` and ``sat.cider`` are the values in one of several runs.
-  ``input.NAME`` is a column of the input whose name something else has too.
-- ``words`` and ``characters`` are means over the candidates of an item, as all metrics average them. Words are what
-  white space separates. ``candidates`` is their number.
-- A value that is missing is neither above nor below anything, and arithmetic whose result is not finite has none. What
-  depends on it is unknown, and what is unknown does not pass.
+  ``input.NAME`` is a column of the input whose name is used otherwise too.
+- ``words`` and ``characters`` are means over the candidates of an item, as all metrics average them. Words are
+  separated by white space. ``candidates`` is their number.
+- A value that is missing is neither above nor below anything, and arithmetic whose result is not finite has none. A
+  clause that depends on a missing value is unknown, and an unknown clause does not pass.
 """
 
 from captious._core.lazy import make_exports

@@ -35,7 +35,7 @@ from captious.runs.filters.tree import (
     walk,
 )
 
-# Characters of an expression.
+# Longest expression in characters.
 LONGEST = 4000
 _RESERVED = ("and", "or", "not", "in", "is", "has", "matches")
 _FUNCTIONS = ("top", "bottom", "quantile")
@@ -45,7 +45,7 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _WORD = re.compile(r"[^\W\d][\w.\-]*")
 _PARAMETERS = re.compile(r"\([^()\"'<>`]*\)")
 _SIGN = re.compile(r"<=|>=|==|!=|<>|[-<>=()\[\],+*/]")
-# Signs of other languages, longest first, and what is expected in their place.
+# Operators of other languages, longest first, and the expected operator.
 _FOREIGN = {
     "&&": "'and' in place of &&",
     "&": "'and' in place of &",
@@ -208,9 +208,9 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1] if match[1] in "\"'\\" else match[0]), text)
 
 
-# Parentheses, signs and negations within each other.
+# Deepest nesting of parentheses, signs and negations.
 DEEPEST = 40
-# Numbers that signs join without parentheses.
+# Largest number of terms in a sum or product without parentheses.
 MOST_TERMS = 100
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "=", "<>")
 
@@ -448,7 +448,7 @@ class Parser:
         return None
 
     def _resolve_quoted_name(self, operand: Operand) -> Operand:
-        """Return the column for a name in quotation marks in a place where a number is expected."""
+        """Return the column for a name in quotation marks that is used as a number."""
         if isinstance(operand, TextLiteral):
             try:
                 key = self.schema.resolve(operand.value)

@@ -76,7 +76,7 @@ class Compiler:
         members = [self.compile_value(member) for member in node.members]
         if get_kind(node.operand) == "texts":
             return f"CASE WHEN len({operand}) > 0 THEN list_has_any({operand}, [{', '.join(members)}]) END"
-        # DuckDB casts all members to one type, in which a large whole number would not be itself.
+        # DuckDB casts all members to one type, and a large integer would lose digits as a double: keep integers apart.
         whole = [isinstance(one, NumberLiteral) and isinstance(one.bound, int) for one in node.members]
         groups = [[sql for sql, own in zip(members, whole, strict=True) if own is kind] for kind in (True, False)]
         return " OR ".join(f"{operand} IN ({', '.join(group)})" for group in groups if group)
@@ -118,8 +118,8 @@ class Compiler:
         for index, (sign, operand) in enumerate(zip(node.signs, node.operands, strict=True)):
             sql = self._compile_double(operand)
             if sign == "/" and isinstance(operand, Arithmetic):
-                # What divides by an infinite number is 0, and must not be: the remainder by infinity is the number
-                # itself where it is finite, and NaN where it is not.
+                # Division by an infinite number would give 0 instead of a missing value. The remainder by infinity is
+                # the number itself if it is finite, and NaN otherwise.
                 sql = f"({sql}) % CAST('inf' AS DOUBLE)"
             sql = f"({sql})" if isinstance(operand, Arithmetic) else sql
             parts.append(f"{sign} {sql}" if index else f"{sign}{sql}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def connect(database: str = ":memory:", **config: Any) -> Any:
-    """Return a DuckDB connection that loads no extension and sees no Python variable; ``config`` has further options."""
+    """Return a DuckDB connection that loads no extension and sees no Python variable; ``config`` adds options."""
     import tempfile
     from pathlib import Path
 
@@ -39,7 +39,7 @@ def connect(database: str = ":memory:", **config: Any) -> Any:
     return connection
 
 
-# The column of an attached view that holds the address of the file.
+# The column of an attached view with the address of the file.
 PART = "captious.part"
 
 
@@ -55,29 +55,29 @@ def attach(connection: Any, name: str, files: Sequence[str], types: Mapping[str,
             connection.register_filesystem(system)
     literal = ", ".join("'" + re.sub(r"[*?[]", r"[\g<0>]", file).replace("'", "''") + "'" for file in files)
     source = f"read_parquet([{literal}], union_by_name = true, filename = '{PART}')"
-    there = get_column_types(connection.sql(f"SELECT * FROM {source}"))
-    columns = [PART, *([one for one in there if one != PART] if types is None else types)]
+    stored = get_column_types(connection.sql(f"SELECT * FROM {source}"))
+    columns = [PART, *([one for one in stored if one != PART] if types is None else types)]
     casts = [
         quote(one)
         if types is None or one == PART
-        else f"CAST({quote(one) if one in there else 'NULL'} AS {types[one]}) AS {quote(one)}"
+        else f"CAST({quote(one) if one in stored else 'NULL'} AS {types[one]}) AS {quote(one)}"
         for one in columns
     ]
     connection.execute(f"CREATE OR REPLACE VIEW {quote(name)} AS SELECT {', '.join(casts)} FROM {source}")
-    return {one: kind for one, kind in there.items() if one != PART}
+    return {one: kind for one, kind in stored.items() if one != PART}
 
 
-# Values that are sorted in memory at a time. Of more, counts in ranges tell first where the quantiles are.
+# Largest number of values that are sorted in memory. For more, a histogram first locates the quantiles.
 GATHER = 1 << 18
 RANGES = 4096
-# How often ranges are divided; what is left then is sorted by DuckDB.
+# How often ranges are divided; after that DuckDB computes the quantiles.
 ROUNDS = 6
 
 
 def find_thresholds(connection: Any, source: str, quantiles: Sequence[Quantile]) -> dict[str, float]:
     """Return the values of quantiles by their text, exact and in bounded memory; NaN if no item has a value.
 
-    ``source`` is what stands after FROM in SQL, written by captious.
+    ``source`` is the SQL after FROM, which must be written by captious, not by a user.
     """
     operands: dict[NumberNode, list[Quantile]] = {}
     for quantile in quantiles:
@@ -116,29 +116,29 @@ class _Values:
             gathered = self.query("v", f"{within} ORDER BY v", **ends).fetchnumpy()["v"]
             return {rank: float(gathered[rank]) for rank in ranks}
         if not rounds or not math.isfinite(width):
-            # The value at an index k of n is the quantile (k + 1/2) / n, whatever the rounding.
+            # The value at index k of n is the quantile (k + 1/2) / n: in the middle of its step, so rounding does not matter.
             shares = [(rank + 0.5) / number for rank in ranks]
             values = self.query(f"quantile_disc(v, {shares})", within, **ends).fetchall()[0][0]
             return dict(zip(ranks, values, strict=True))
-        # The number of a range rises with the value, so the values of a range are those between its ends.
+        # The number of a range is monotone in the value, so a range contains exactly the values between its ends.
         columns = f"floor((v - $low) / $width * {RANGES}) AS range, count(*), min(v), max(v)"
-        found: dict[int, float] = {}
+        by_rank: dict[int, float] = {}
         narrow: list[_ValueRange] = []
         start, left = 0, sorted(set(ranks))
         counts = self.query(columns, f"{within} GROUP BY range ORDER BY range", **ends, width=width).fetchall()
         for _, size, first, last in counts:
             inside = [rank for rank in left if start <= rank < start + size]
             if first == last:
-                found |= dict.fromkeys(inside, first)
+                by_rank |= dict.fromkeys(inside, first)
             elif inside and size <= GATHER:
                 narrow.append(_ValueRange(start, size, first, last, inside))
             elif inside:
                 inner = self.select([rank - start for rank in inside], size, first, last, rounds - 1)
-                found |= {rank + start: value for rank, value in inner.items()}
+                by_rank |= {rank + start: value for rank, value in inner.items()}
             start += size
         for together in _group_by_size(narrow):
-            found |= self._sort_ranges(together)
-        return found
+            by_rank |= self._sort_ranges(together)
+        return by_rank
 
     def _sort_ranges(self, ranges: Sequence[_ValueRange]) -> dict[int, float]:
         """Return the wanted values of disjoint ascending ranges, which one query sorts."""
@@ -205,7 +205,7 @@ class ClauseCount:
 
     text: str
     holds: int
-    """Items that pass it, whatever the other clauses say."""
+    """Items that pass it, regardless of the other clauses."""
     fails: int
     unknown: int
     """Items without a value that it needs."""

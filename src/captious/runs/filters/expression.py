@@ -77,7 +77,7 @@ class Filter:
 
     @property
     def outcome_code(self) -> str:
-        """SQL over the columns of `outcomes`: a character a clause, ``1`` holds, ``0`` fails, ``?`` is unknown."""
+        """SQL over the columns of `outcomes`: one character per clause, ``1`` passes, ``0`` fails, ``?`` is unknown."""
         codes = [
             f"CASE WHEN c{index} THEN '1' WHEN NOT c{index} THEN '0' ELSE '?' END"
             for index, _ in enumerate(self.clauses)
@@ -135,12 +135,13 @@ def _compute(node: NumberNode, values: Mapping[str, float | None]) -> float | No
 def parse_filter(text: str, schema: FilterSchema) -> Filter:
     """Parse an expression over the columns of a schema; a FilterError names the character at fault.
 
-    >>> columns = {name: FilterColumn("number", quoted(name)) for name in ("cider(idf=coco)", "words")}
+    >>> columns = {name: FilterColumn("number", quote(name)) for name in ("cider(idf=coco)", "words")}
     >>> filter = parse_filter("0.2 < CIDEr <= 1.5 and words > 4", FilterSchema(columns, {"cider(idf=coco)": "CIDEr"}))
     >>> [clause.text for clause in filter.clauses], [column.name for column in filter.columns]
     (['0.2 < CIDEr <= 1.5', 'words > 4'], ['cider(idf=coco)', 'words'])
     >>> filter.condition()
-    Condition(sql='(($f0 < "cider(idf=coco)") AND ("cider(idf=coco)" <= $f1)) AND ("words" > $f2)', parameters={'f0': 0.2, 'f1': 1.5, 'f2': 4})
+    Condition(sql='(($f0 < "cider(idf=coco)") AND ("cider(idf=coco)" <= $f1)) AND ("words" > $f2)', \
+parameters={'f0': 0.2, 'f1': 1.5, 'f2': 4})
     """
     parser = Parser(text, schema)
     node = parser.parse_all(parser.parse_condition)

@@ -9,16 +9,16 @@ from typing import Any, Literal, TypeAlias
 from captious.errors import AmbiguousKey, InputError, UnknownKey, format_choices, format_suggestion
 from captious.metrics.registry import find_key
 
-# What the values of a column are; `texts`: a list of texts an item, `truth`: true or false.
+# Type of the values of a column; `texts`: a list of texts per item, `truth`: true or false.
 Kind: TypeAlias = Literal["number", "text", "texts", "truth"]
-# Names that an error lists.
+# Number of names that an error lists.
 LISTED = 12
 COUNTS = ("words", "characters", "candidates")
 # Other spellings of columns.
 ALIASES = {"captions": "caption", "candidate": "caption", "reference": "references"}
-# Counts that a run holds, because counting the words of all captions takes longer than all else.
+# Counts that are stored in a run, because counting the words of all captions would dominate the time of a filter.
 STORED = ("words", "characters")
-# A prefix for the name of a column of the input, where something else has that name.
+# Prefix of an input column whose name is used otherwise.
 INPUT = "input."
 
 
@@ -46,7 +46,7 @@ class FilterColumn:
     kind: Kind
     sql: str
     folded: str = ""
-    """SQL of the texts of the column in lower case, one per line, where they are stored so: it makes ``has`` quick."""
+    """SQL of the texts of the column in lower case, one per line, if they are stored so: it makes ``has`` fast."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class FilterSchema:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels by written form, of the columns that are metrics or have a label for another reason."""
     systems: Mapping[str, Mapping[str, FilterColumn]] = field(default_factory=dict)
-    """What ``@`` may name, and the columns of each."""
+    """The systems that ``@`` may name, with the columns of each."""
     what: str = "metric or column"
-    """What errors call that which is named."""
+    """The word for a name in error messages."""
 
     def resolve(self, name: str) -> str:
         """Return the column for a name; raise UnknownKey if there is none or several.
@@ -129,9 +129,9 @@ def get_column_types(relation: Any) -> dict[str, str]:
     return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
 
-# White space as Python's str.split takes it.
+# The white space of Python's str.split.
 _WHITE = r"\t-\r\x{1c}-\x{20}\x{85}\p{Z}"
-# A text whose words are not separated by single spaces; the others are counted faster.
+# Matches a text whose words are not separated by single spaces; other texts are counted by a faster function.
 _UNEVEN = (
     r"  |^ | $|^$|[\t-\r\x{1c}-\x{1f}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 )
@@ -152,9 +152,9 @@ def _average_sql(count: Callable[[str], str], texts: str) -> str:
 def list_run_columns(types: Mapping[str, str], labels: Mapping[str, str], table: str = "") -> dict[str, FilterColumn]:
     """Return the columns of a run that an expression may name, from the DuckDB types of the stored columns.
 
-    ``words`` and ``characters`` are counted where they are not stored. A column of the input with the name of another
+    ``words`` and ``characters`` are counted if they are not stored. A column of the input with the name of another
     column is stored with `INPUT` before it.
-    ``table`` is the name of the table in the statement, where it has several.
+    ``table`` is the name of the table, if the statement has several.
     """
     begin = f"{quote(table)}." if table else ""
     columns = {key: FilterColumn("number", begin + quote(key)) for key in labels if key in types}

@@ -15,12 +15,12 @@ from captious.runs.folder import Run
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Hashes that are sorted at a time.
+# Largest number of hashes that are sorted at a time.
 TOGETHER = 1 << 23
-# Ids that are hashed at a time.
+# Number of ids that are hashed at a time.
 SLICE = 1 << 19
 EXAMPLES = 5
-# Odd, so that it has an inverse modulo 2**64.
+# The base of the polynomial: odd, so that it has an inverse modulo 2**64.
 FACTOR = 0x9E3779B97F4A7C15
 
 
@@ -87,12 +87,14 @@ def hash_column(texts: pa.Array) -> Hashes:
     size = int(ends[-1] - ends[0])
     letters = np.frombuffer(content, dtype=np.uint8)[ends[0] : ends[-1]] if size else np.zeros(0, np.uint8)
     ends = ends - ends[0]
+    # With b_i the random number of byte i of all texts joined, S_k = Σ_{i<k} b_i f^(i+1) modulo 2**64. The hash of the
+    # text from s to e is (S_e - S_s) / f^(s+1): prefix sums replace a loop over texts, and it does not depend on s.
     with np.errstate(over="ignore"):
         powers = np.multiply.accumulate(np.full(size + 1, FACTOR, dtype=np.uint64))
         inverse = np.multiply.accumulate(np.full(size + 1, pow(FACTOR, -1, 2**64), dtype=np.uint64))
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_LETTERS[letters] * powers[:size], dtype=np.uint64)])
         hashes = (sums[ends[1:]] - sums[ends[:-1]]) * inverse[ends[:-1]]
-        # Lengths and a last mixing step: the low bits of the sum know only the low bits of its terms.
+        # Mix at the end: low bits of a sum depend only on low bits of its terms. Add the length.
         hashes = (hashes ^ (hashes >> np.uint64(32))) * np.uint64(FACTOR) + np.diff(ends).astype(np.uint64)
         mixed: Hashes = hashes ^ (hashes >> np.uint64(29))
     return mixed

@@ -47,9 +47,9 @@ class ShardOutcome:
 
     items: int
     unfit: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that can score no item of the shard because of what it lacks, each with the line that says so."""
+    """Metrics that can score no item of the shard because an input is missing, each with its error line."""
     conflict: str = ""
-    """Why the scores do not belong to those of the other shards; they are not written."""
+    """The reason why the scores cannot be mixed with those of the other shards; they are not written."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class ScoringPass:
 
     run: Run
     metrics: tuple[Metric, ...]
-    """The metrics that some shard lacks."""
+    """The metrics that are missing in some shard."""
     reading: Reading
     work_folder: str
     """The folder that relative paths start from."""
@@ -124,7 +124,7 @@ class ShardScorer:
         """Read a shard, measure the missing metrics, and write its part."""
         scoring, clock = self.scoring, Clock()
         if not get_runtime().cache:
-            # A feature that a shard before had would leave a gap in a batch, and move the last digits of its neighbors.
+            # A feature cached from an earlier shard would change the batches, and with them the last digits of others.
             close_stores()
         clock.begin("read")
         before = self._read_existing(shard)

@@ -1,6 +1,6 @@
 """The plan of a scoring of shards, made before anything is read: workers, judges, and the output folder.
 
-A folder that holds a part of the scores already is gone on with. More shards and more metrics are added to it.
+An unfinished run is resumed. More shards and more metrics can be added to a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from captious.runs.folder import Run, format_shards
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.tables import hide_folder
 
-# What a folder holds besides the items; metrics that are added keep to it.
+# Options of storage; added metrics keep those of the run.
 STORED = ("store_references", "store_rows")
 REPLACE = "pass overwrite=True to replace them, or name another folder"
 
@@ -142,9 +142,8 @@ def claim_folder(
 ) -> Run:
     """Return the run to write these scores to: a new one, or an unfinished one with the same settings.
 
-    With ``add`` the metrics are added to those of a folder that is there. Shards that it has not are added without a
-    word. One that holds other scores is refused, or with ``overwrite`` emptied of what captious wrote. One that holds
-    other things is always refused.
+    With ``add`` the metrics are added to those of an existing run. New shards are always added. Raises InputError if
+    the folder has other scores, unless ``overwrite`` removes what captious wrote, and always if it has other files.
     """
     storage = Storage.at(address)
     address = storage.address
@@ -179,7 +178,7 @@ def claim_folder(
     change = describe_change(marker, there.marker, add) or _describe_changed_shards(there, marker)
     if change:
         raise InputError(f"{address}: contains other scores: {change}; {REPLACE}")
-    # What is complete stays so on disk until everything is scored.
+    # A complete marker on disk stays complete until everything is scored.
     kept = there.marker if there.marker.complete else marker
     run = Run(address, replace(kept, metrics=marker.metrics, shards=marker.shards, reading=marker.reading))
     if not there.marker.complete:
@@ -190,7 +189,7 @@ def claim_folder(
 def describe_change(marker: Marker, other: Marker, add: bool = False) -> str:
     """Describe the first difference of another marker that prevents resuming; empty if there is none.
 
-    More shards, and shards in another order, are no such thing.
+    More shards, and shards in another order, do not prevent it.
     """
     if marker.version != other.version:
         return f"it is of captious {other.version}, this is {__version__}"

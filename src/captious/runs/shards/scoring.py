@@ -8,8 +8,8 @@ A metric that needs the whole corpus first, such as CIDEr its document frequenci
        pass 1 (workers)  (this process)   pass 2 (workers)
 
 Pass 2 opens the merged state memory-mapped, and reads and tokenizes the shards again: their token tables are larger
-than the shards themselves, and are made faster than read from a disk. Other metrics take pass 2 alone. What is in the
-folder already is not computed again.
+than the shards themselves, and are made faster than read from a disk. Other metrics need only pass 2. Finished
+parts are not computed again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from captious.runs.source import PART, StoredItems
 from captious.runs.states import CorpusStates
 from captious.runs.summary import PartSummary
 
-# Failed shards that are named.
+# Number of failed shards that are named.
 LISTED = 5
 
 
@@ -96,10 +96,10 @@ def score_shards(
 ) -> Report:
     """Score shards with all metrics, and write the folder of a run.
 
-    A run that was stopped is followed by the same call again: finished shards are not scored again. The same call with
-    more shards adds them. A shard that cannot be scored is left out: the report's ``failed`` says why, and the same
-    call again tries it again. Files that the shards do not hold (references, images, models) and the folder must have
-    the same path on every machine.
+    The same call resumes a run that was stopped: finished shards are not scored again. The same call with more shards
+    adds them. A shard that cannot be scored is left out: the report's ``failed`` has the reason, and the same call
+    tries it again. Files outside the shards (references, images, models) and the folder must have the same path on
+    every machine.
 
     Parameters
     ----------
@@ -116,23 +116,23 @@ def score_shards(
     runtime
         Where and how models run, in every worker.
     progress
-        Called with what is at work whenever that changes.
+        Called with a line of progress whenever it changes.
     references, images
-        The file of the references, and the folder of the images, where the shards do not have them.
+        The file of the references, and the folder of the images, if the shards do not contain them.
     missing, language
         As in ``evaluate``.
     reading
-        How the shards are read; it may hold the four before it as well.
+        Options of reading; it may contain the four before it as well.
     engine
-        Who works on the shards. It moves no number.
+        The workers. Results do not depend on it.
     add
-        Metrics to add to those of the folder, which are computed alone; ``metrics`` is not looked at then.
+        Metrics to add to those of the folder; only these are computed, and ``metrics`` is ignored.
     store_references
-        Whether the folder holds the references of the items too.
+        Whether to store the references of the items too.
     store_rows
-        Whether the folder holds the statistics of the items too, from which other commands compare runs item by item.
+        Whether to store the statistics of the items too, from which other commands compare runs item by item.
     overwrite
-        Replace other scores that the folder holds.
+        Replace other scores in the folder.
     """
     resampling, runtime = check_settings(resampling, runtime, progress)
     reading = reading_of(reading, references, images, missing, language)
@@ -186,7 +186,7 @@ def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed:
         complete=True,
     )
     repeated = find_repeated_ids(replace(run, marker=marker))
-    # Items are resampled as those of a file are, unless they are too many to be in memory together.
+    # Resample items, as for a file, unless they are too many for memory.
     by_item = run.has_rows and marker.items <= PART and not repeated[0]
     run = replace(run, marker=replace(marker, unit="item" if by_item else "shard"))
     report = make_report(run, resampling, {str(metric): metric for metric in metrics})
@@ -216,7 +216,7 @@ class ShardScoring:
     step: Callable[[str], None]
     store_references: bool = True
     events: list[str] = field(default_factory=list)
-    """What happened on the way, for the history of the run."""
+    """Events of this call, for the history of the run."""
 
     @property
     def marker(self) -> Marker:
@@ -239,7 +239,7 @@ class ShardScoring:
     def score(self) -> dict[str, str]:
         """Score all unfinished shards; return the failed ones with the reason.
 
-        Where not one could be worked on, no folder is left behind.
+        If no shard could be scored, the folder is removed.
         """
         try:
             failed = self._score_rest(self.run.find_finished())
@@ -363,7 +363,7 @@ class ShardScoring:
     def _refuse_unfit(self, outcome: ShardOutcome, valued: Collection[str]) -> None:
         """Raise InputError if the first shard has no input for a metric: the other shards will have none either.
 
-        A folder in which nothing was finished before is left as if it had not been begun.
+        A folder without finished shards is removed.
         """
         for metric, line in outcome.unfit.items():
             if metric not in valued:

@@ -486,18 +486,18 @@ class Explorer:
         table, systems = self.table, self.list_systems(view)
         every = range(len(table.systems))
 
-        def passing(value: Callable[[int], str]) -> list[str]:
+        def collect_passing(value: Callable[[int], str]) -> list[str]:
             if len(captions) < 2:
                 return list(map(value, systems))
             return [f"CASE WHEN {captions[system]} THEN {value(system)} END" for system in systems]
 
         if view.order == "disagree" and len(captions) > 1:
             ranks = {f"ranks{system}": self._get_rank_gaps(view, [system]) for system in systems}
-            return build_sql_mean(passing(lambda system: f"ranks{system}.k")), ranks
+            return build_sql_mean(collect_passing(lambda system: f"ranks{system}.k")), ranks
         if view.order == "disagree":
             return "ranks.k", {"ranks": self._get_rank_gaps(view, systems)}
         if view.order in ("worst", "best"):
-            return build_sql_mean(passing(lambda system: table.get_value_sql(system, view.score))), {}
+            return build_sql_mean(collect_passing(lambda system: table.get_value_sql(system, view.score))), {}
         if view.order == "gap":
             return build_sql_spread([table.get_value_sql(system, view.score) for system in every]), {}
         if view.order == "between":
@@ -505,9 +505,9 @@ class Explorer:
             better, worse = (table.get_value_sql(system, view.score) for system in (view.better, view.worse))
             return f"{sign}({better} - {worse})", {}
         if view.order == "raters":
-            return f"greatest({', '.join(passing(table.get_gap_sql))})", {}
+            return f"greatest({', '.join(collect_passing(table.get_gap_sql))})", {}
         if view.order in ("shortest", "longest"):
-            return build_sql_mean(passing(table.get_words_sql)), {}
+            return build_sql_mean(collect_passing(table.get_words_sql)), {}
         return "0.0", {}
 
     def _get_rank_gaps(self, view: View, systems: Sequence[int]) -> pa.Table:
