@@ -60,7 +60,7 @@ def captions(word, number=6):
 def test_every_pair_is_asked_in_both_orders_and_counted(monkeypatch, runtime):
     model = Referee(by_quality).install(monkeypatch)
     systems = {"good": captions("xx"), "fair": captions("x"), "poor": captions("o")}
-    result = captious.arena(systems, "m", Resampling(20), runtime, references=REFERENCES)
+    result = captious.arena(systems, "m", resampling=Resampling(20), runtime=runtime, references=REFERENCES)
     assert len(model.bodies) == 6 * 3 * 2 and len(result.matches) == 18
     orders = [shown(body) for body in model.bodies]
     assert len(set(orders)) == 36 and all((second, first) in orders for first, second in orders)
@@ -77,7 +77,9 @@ def test_every_pair_is_asked_in_both_orders_and_counted(monkeypatch, runtime):
 
 def test_a_verdict_that_changes_with_the_order_is_a_tie_and_counted(monkeypatch, runtime):
     Referee(lambda body: reply("first")).install(monkeypatch)
-    result = captious.arena([captions("one"), captions("two")], "m", Resampling(20), runtime, references=REFERENCES)
+    result = captious.arena(
+        [captions("one"), captions("two")], "m", resampling=Resampling(20), runtime=runtime, references=REFERENCES
+    )
     assert {match.outcome for match in result.matches} == {"tie"} and all(match.changed for match in result.matches)
     shares = result.data()["shares"]
     assert shares["changed with the order"]["value"] == 1 and shares["for the caption shown first"]["value"] == 1
@@ -106,7 +108,9 @@ def test_the_outcome_of_two_opinions(own, swapped, outcome, changed):
 def test_equal_captions_tie_without_a_question(monkeypatch, runtime):
     model = Referee(by_quality).install(monkeypatch)
     systems = [{"1": "a x", "2": "same  thing"}, {"1": "b", "2": "same thing"}]
-    result = captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, missing="skip")
+    result = captious.arena(
+        systems, "m", resampling=Resampling(0), runtime=runtime, references=REFERENCES, missing="skip"
+    )
     assert len(model.bodies) == 2 and [match.outcome for match in result.matches] == ["first", "tie"]
     assert result.data()["systems"]["system-1"]["win_rate"]["value"] == pytest.approx(0.75)
     assert count_shares(result.matches[1])[0] == (0.0, 0.0), "what was not asked says nothing of the order"
@@ -122,7 +126,7 @@ def test_words_are_tokens_of_the_language(monkeypatch, runtime):
     sets = {name: captious.read(one, reading=reading) for name, one in systems.items()}
     references = {"1": ["一只狗"]}
     result = captious.arena(
-        sets, "m", Resampling(0), runtime, references=references, baselines={"short": sets["short"]}
+        sets, "m", resampling=Resampling(0), runtime=runtime, references=references, baselines={"short": sets["short"]}
     )
     shares, against = result.data()["shares"], result.data()["baselines"]
     assert shares["for the longer caption"]["value"] == 1 and against["long"]["words"] == 4
@@ -136,7 +140,9 @@ def test_a_reply_that_cannot_be_read_leaves_no_verdict_and_is_counted(monkeypatc
         return Unanswered("status 400") if "x 4" in shown(body)[0] else by_quality(body)
 
     Referee(answer).install(monkeypatch)
-    result = captious.arena([captions("x"), captions("o")], "m", Resampling(20), runtime, references=REFERENCES)
+    result = captious.arena(
+        [captions("x"), captions("o")], "m", resampling=Resampling(20), runtime=runtime, references=REFERENCES
+    )
     assert len(result.judged) == 4 and result.data()["unjudged"] == {
         "unreadable reply: no JSON object in 'no idea'": 1,
         "status 400": 1,
@@ -159,12 +165,14 @@ def test_the_judge_sees_the_image_and_the_references_where_there_are_some(monkey
         Image.new("RGB", (4, 4), (int(key), 0, 0)).save(tmp_path / f"{key}.png")
     model = Referee(lambda body: "red" if "color" in asked(body) else by_quality(body)).install(monkeypatch)
     systems = [captions("x", 2), captions("o", 2)]
-    captious.arena(systems, "m", Resampling(0), runtime, images=tmp_path)
+    captious.arena(systems, "m", resampling=Resampling(0), runtime=runtime, images=tmp_path)
     probe, *questions = model.bodies
     assert "color" in asked(probe), "whether the model reads images is asked once"
     assert [len(pictures(body)) for body in questions] == [1] * 4 and len({pictures(one)[0] for one in questions}) == 2
     assert all("attached" in asked(body) and "People" not in asked(body) for body in questions)
-    captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, images=tmp_path, missing="skip")
+    captious.arena(
+        systems, "m", resampling=Resampling(0), runtime=runtime, references=REFERENCES, images=tmp_path, missing="skip"
+    )
     assert "attached" in asked(model.bodies[-1]) and '- "a dog runs"\n- "the dog' in asked(model.bodies[-1])
 
 
@@ -180,7 +188,7 @@ def test_a_model_that_refuses_images_judges_by_the_references(monkeypatch, runti
     ):
         captious.arena(systems, "m", runtime=runtime, images=tmp_path)
     known = {"references": REFERENCES, "images": tmp_path, "missing": "skip"}
-    result = captious.arena(systems, "m", Resampling(0), runtime, **known)
+    result = captious.arena(systems, "m", resampling=Resampling(0), runtime=runtime, **known)
     assert len(result.judged) == 2 and "|images:refused|" in result.signature
     assert result.document().warnings == ["the model reads no images: it judged by the references alone"]
 
@@ -191,7 +199,7 @@ def test_two_systems_have_the_log_odds_of_their_wins_as_elo(monkeypatch, runtime
 
     Referee(answer).install(monkeypatch)
     result = captious.arena(
-        {"a": captions("x"), "b": captions("o")}, "m", Resampling(0), runtime, references=REFERENCES
+        {"a": captions("x"), "b": captions("o")}, "m", resampling=Resampling(0), runtime=runtime, references=REFERENCES
     )
     # Five wins and a tie: 5.5 to 0.5, and half a win for either side: odds 6 to 1.
     points = [result.data()["systems"][name]["elo"]["value"] for name in "ab"]
@@ -233,7 +241,14 @@ def test_nothing_is_sent_before_a_run_is_asked_for(monkeypatch, runtime):
     with captious.using(runtime):
         plan = plan_arena([captions("x"), captions("o")], "m", references=REFERENCES, comparisons=4)
     assert plan.total.calls == 8 and not model.bodies
-    captious.arena([captions("x"), captions("o")], "m", Resampling(0), runtime, references=REFERENCES, comparisons=4)
+    captious.arena(
+        [captions("x"), captions("o")],
+        "m",
+        resampling=Resampling(0),
+        runtime=runtime,
+        references=REFERENCES,
+        comparisons=4,
+    )
     assert len(model.bodies) == 8
     with captious.using(runtime):
         assert plan_arena([captions("x"), captions("o")], "m", references=REFERENCES).total.stored == 8
@@ -288,7 +303,9 @@ def test_what_cannot_be_compared_is_refused(runtime, tmp_path):
 def test_a_system_without_a_caption_loses_nothing(monkeypatch, runtime):
     Referee(by_quality).install(monkeypatch)
     systems = {"a": {"0": "x", "1": "x"}, "b": {"0": "o", "1": " "}}
-    result = captious.arena(systems, "m", Resampling(0), runtime, references=REFERENCES, missing="skip")
+    result = captious.arena(
+        systems, "m", resampling=Resampling(0), runtime=runtime, references=REFERENCES, missing="skip"
+    )
     assert result.matches[1].opinions == (Failure("b has no caption"), Failure("b has no caption"))
     assert result.data()["judged"] == 1
 
@@ -298,7 +315,12 @@ def test_the_report_has_every_verdict_with_its_reasons(monkeypatch, runtime, tmp
         monkeypatch
     )
     result = captious.arena(
-        [captions("x", 3), captions("o", 3)], "m", Resampling(20), runtime, references=REFERENCES, missing="skip"
+        [captions("x", 3), captions("o", 3)],
+        "m",
+        resampling=Resampling(20),
+        runtime=runtime,
+        references=REFERENCES,
+        missing="skip",
     )
     result.save(tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -80,8 +80,8 @@ def test_random_verdicts_equal_a_plain_second_implementation(monkeypatch, runtim
     result = captious.arena(
         {name: captions(name) for name in SYSTEMS},
         "m",
-        Resampling(20, seed=seed),
-        runtime,
+        resampling=Resampling(20, seed=seed),
+        runtime=runtime,
         references=REFERENCES,
         baselines={name: captions(name) for name in BASELINES},
         assign=assign,
@@ -113,8 +113,8 @@ def test_halves_of_two_hundred_images_are_the_scores_of_the_original(monkeypatch
     result = captious.arena(
         {"ours": {key: f"ours of item {key}" for key in ids}},
         "m",
-        Resampling(0),
-        runtime,
+        resampling=Resampling(0),
+        runtime=runtime,
         references={key: ["a dog"] for key in ids},
         baselines={"cogvlm": {key: f"cogvlm of item {key}" for key in ids}},
         orders="one",
@@ -132,7 +132,12 @@ def test_a_baseline_counts_nothing_against_itself(monkeypatch, runtime):
     Referee(lambda body: reply("first" if shown(body)[0] == "gpt4o" else "second")).install(monkeypatch)
     files = {name: captions(name) for name in BASELINES}
     result = captious.arena(
-        {"gpt4o": files["gpt4o"]}, "m", Resampling(0), runtime, references=REFERENCES, baselines=files
+        {"gpt4o": files["gpt4o"]},
+        "m",
+        resampling=Resampling(0),
+        runtime=runtime,
+        references=REFERENCES,
+        baselines=files,
     )
     data = result.data()["baselines"]["gpt4o"]
     assert data["score"]["value"] == pytest.approx((0 + 100 + 100) / 3)
@@ -143,7 +148,7 @@ def test_a_baseline_counts_nothing_against_itself(monkeypatch, runtime):
 def test_the_table_has_the_length_and_only_pairs_that_met(monkeypatch, runtime):
     Referee(lambda body: reply("tie")).install(monkeypatch)
     result = captious.arena(
-        {name: captions(name) for name in SYSTEMS}, "m", Resampling(20), runtime, references=REFERENCES,
+        {name: captions(name) for name in SYSTEMS}, "m", resampling=Resampling(20), runtime=runtime, references=REFERENCES,
         baselines={name: captions(name) for name in BASELINES},
     )  # fmt: skip
     tables = {getattr(section, "key", ""): section for section in result.document().sections}
@@ -157,7 +162,7 @@ def test_a_row_of_the_verdicts_has_a_cell_for_every_column(monkeypatch, runtime,
     Referee(lambda body: reply("first", "It is full.")).install(monkeypatch)
     same = dict.fromkeys(IDS[:2], "the same")
     result = captious.arena(
-        {"ours": {**{key: f"ours of {key}" for key in IDS[2:]}, **same}}, "m", Resampling(0), runtime,
+        {"ours": {**{key: f"ours of {key}" for key in IDS[2:]}, **same}}, "m", resampling=Resampling(0), runtime=runtime,
         references=REFERENCES, baselines={"gpt4o": {**{key: f"gpt4o of {key}" for key in IDS[2:]}, **same}},
         orders=orders,
     )  # fmt: skip
@@ -225,7 +230,7 @@ def test_online_elo_in_the_arena_and_of_people(monkeypatch, runtime):
         lambda body: reply("first" if shown(body)[0] == "ours" else "second" if shown(body)[1] == "ours" else "tie")
     ).install(monkeypatch)
     files = {name: captions(name) for name in ("ours", "gpt4o")}
-    result = captious.arena(files, "m", Resampling(0), runtime, references=REFERENCES, elo="online")
+    result = captious.arena(files, "m", resampling=Resampling(0), runtime=runtime, references=REFERENCES, elo="online")
     expected = plain_elo([("ours", "gpt4o", 1.0)] * ITEMS)
     assert result.estimates[name_elo("ours")].value == pytest.approx(expected["ours"])
     assert "Elo: updated comparison by comparison" in str(result) and "|elo:online|" in result.signature

@@ -66,16 +66,16 @@ def test_what_reads_captions_takes_the_same_arguments():
 
 def test_an_option_by_position_still_works_with_a_warning():
     with pytest.warns(DeprecationWarning, match=r"^read: pass references=\.\.\. by name; a later version refuses"):
-        assert captious.read(CAPTIONS, REFERENCES)["1"].references == ("a dog runs",)
+        assert captious.read(CAPTIONS, references=REFERENCES)["1"].references == ("a dog runs",)
     with pytest.warns(DeprecationWarning, match=r"^evaluate: pass resampling=\.\.\. by name") as raised:
-        report = captious.evaluate(CAPTIONS, "rouge", FEW, references=REFERENCES)
+        report = captious.evaluate(CAPTIONS, "rouge", resampling=FEW, references=REFERENCES)
     assert report.intervals and raised[0].filename == __file__
     with pytest.warns(DeprecationWarning, match=r"^Scorer: pass references=\.\.\. by name"):
-        captious.Scorer("rouge", REFERENCES)
+        captious.Scorer("rouge", references=REFERENCES)
     with pytest.raises(TypeError):
-        captious.read(CAPTIONS, REFERENCES, references=REFERENCES)
+        captious.read(CAPTIONS, references=REFERENCES, references=REFERENCES)
     with pytest.raises(TypeError):
-        captious.read(CAPTIONS, REFERENCES, None, captious.Reading(), "more")
+        captious.read(CAPTIONS, references=REFERENCES, images=None, reading=captious.Reading(), "more")
 
 
 def test_captious_itself_passes_options_by_name():

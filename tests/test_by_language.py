@@ -30,9 +30,9 @@ def written(path, given):
 
 def test_each_language_has_the_values_of_its_items_alone():
     """Document frequencies, tokens and sizes are those of the language, however the rows are mixed."""
-    result = captious.evaluate_by_language(mixed(), "bleu(n=2),cider,rouge", NONE)
+    result = captious.evaluate_by_language(mixed(), "bleu(n=2),cider,rouge", resampling=NONE)
     for code, items in {"zh": CHINESE, "en": ENGLISH}.items():
-        alone = captious.evaluate(rows(items), "bleu(n=2),cider,rouge", NONE, language=code)
+        alone = captious.evaluate(rows(items), "bleu(n=2),cider,rouge", resampling=NONE, language=code)
         assert [one.corpus for one in result[code]] == [one.corpus for one in alone]
         assert set(result[code].captions.ids) == set(items)
     assert "tok:zh-char.1" in str(result["zh"]["cider"].signature) and "tok:ptb.1" in str(
@@ -42,7 +42,7 @@ def test_each_language_has_the_values_of_its_items_alone():
 
 
 def test_the_table_has_a_row_for_each_language_and_no_mean():
-    result = captious.evaluate_by_language(mixed(), "rouge", NONE)
+    result = captious.evaluate_by_language(mixed(), "rouge", resampling=NONE)
     table = result.to_pandas()
     assert table["language"].tolist() == ["Chinese", "English"] and table["items"].tolist() == [4, 3]
     assert table["rouge"].tolist() == [result[code]["rouge"].corpus for code in ("zh", "en")]
@@ -51,7 +51,7 @@ def test_the_table_has_a_row_for_each_language_and_no_mean():
 
 def test_a_metric_has_no_value_in_a_language_that_it_does_not_know():
     given = [{**row, "objects": ["dog"]} for row in mixed()]
-    result = captious.evaluate_by_language(given, "rouge,chair(value=s)", NONE)
+    result = captious.evaluate_by_language(given, "rouge,chair(value=s)", resampling=NONE)
     assert list(result["zh"].measurements) == ["rouge"] and list(result["en"].measurements) == [
         "rouge",
         "chair(value=s)",
@@ -59,10 +59,10 @@ def test_a_metric_has_no_value_in_a_language_that_it_does_not_know():
     (why,) = result.refused["zh"]
     assert why.startswith("chair(value=s) knows English only, the captions are in Chinese")
     assert f"Chinese: {why}" in result.document().warnings
-    only = captious.evaluate_by_language(given, "chair(value=s)", NONE)
+    only = captious.evaluate_by_language(given, "chair(value=s)", resampling=NONE)
     assert list(only.reports) == ["en"]
     with pytest.raises(InputError, match="knows English only"):
-        captious.evaluate_by_language([row for row in given if row["language"] == "zh"], "chair", NONE)
+        captious.evaluate_by_language([row for row in given if row["language"] == "zh"], "chair", resampling=NONE)
 
 
 def test_codes_may_have_a_region_and_what_is_no_code_is_refused():
@@ -86,13 +86,13 @@ def test_score_splits_by_the_column_and_writes_a_run_of_each_language(tmp_path, 
     )
     assert code == 0 and "mixed.jsonl: 2 languages" in out and "Chinese" in out and "two cats" in out
     stored = captious.open_run(tmp_path / "out" / "zh")
-    alone = captious.evaluate(rows(), "rouge,cider", NONE, language="zh")
+    alone = captious.evaluate(rows(), "rouge,cider", resampling=NONE, language="zh")
     assert [one.corpus for one in stored] == [one.corpus for one in alone]
     assert (tmp_path / "out" / "en" / "report.html").exists()
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert (
         'href="zh/report.html"' in page
-        and "href=" not in captious.evaluate_by_language(mixed(), "rouge", NONE).to_markdown()
+        and "href=" not in captious.evaluate_by_language(mixed(), "rouge", resampling=NONE).to_markdown()
     )
     code, _, err = run("score", tmp_path / "out")
     assert code == 2 and "is a report of several languages: name the folder of one of them, expected" in err

@@ -60,7 +60,7 @@ def test_without_samples_there_are_no_intervals(captions):
 
 def test_shards_are_scored_as_one_set(captions):
     shards = [captions.take(range(10)), captions.take(range(10, 30))]
-    for key, measurement in evaluate(captions, "bleu,cider,vocab_size", Resampling(0)).measurements.items():
+    for key, measurement in evaluate(captions, "bleu,cider,vocab_size", resampling=Resampling(0)).measurements.items():
         merged = measure_parts(shards, key)
         assert merged.corpus == pytest.approx(measurement.corpus, abs=1e-12)
         assert str(merged.signature) == str(measurement.signature)

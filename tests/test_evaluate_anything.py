@@ -84,7 +84,7 @@ def test_captions_of_every_form_give_the_same_numbers(form):
 def test_references_of_every_form_give_the_same_numbers(form):
     report = captious.evaluate(BY_ID, references=OTHER_REFERENCES[form](), **QUICK)
     assert report["rouge"].values == pytest.approx(ROUGE)
-    assert captious.check(BY_ID, OTHER_REFERENCES[form]()).errors == ()
+    assert captious.check(BY_ID, references=OTHER_REFERENCES[form]()).errors == ()
 
 
 @pytest.mark.parametrize("form", WITH_REFERENCES)
@@ -120,7 +120,7 @@ def test_a_set_gets_its_references_once():
         "style": "odd"
     }
     with pytest.raises(InputError, match="has its references already"):
-        captious.read(CaptionSet.of(BY_ID, REFERENCES_BY_ID), REFERENCES)
+        captious.read(CaptionSet.of(BY_ID, REFERENCES_BY_ID), references=REFERENCES)
 
 
 EXPECTED = (
@@ -197,7 +197,7 @@ WRONG = {
     ),
     "a misspelt metric": (lambda: captious.evaluate(BY_ID, "cidr"), "^unknown metric 'cidr'; did you mean 'cider'\\? "),
     "resamples as a number": (
-        lambda: captious.evaluate(BY_ID, "rouge", 1000),
+        lambda: captious.evaluate(BY_ID, "rouge", resampling=1000),
         r"resampling: int, .*Resampling\(samples=1000\)",
     ),
     "a device as runtime": (
@@ -281,7 +281,7 @@ def test_what_a_message_of_lacking_ids_says_works():
     for options in ({"missing": "skip"}, {"reading": skipping}):
         report = captious.evaluate(captions, "rouge", references=references, **options)
         assert report.captions.ids == ("1",) and "skipped:1" in report.signatures[0]
-    assert captious.read(captions, references, reading=skipping).ids == ("1",)
+    assert captious.read(captions, references=references, reading=skipping).ids == ("1",)
     systems = {"a": captions, "b": captions}
     assert captious.compare(systems, "rouge", references=references, reading=skipping).differences[0].items == 1
 
@@ -482,7 +482,7 @@ def folder(pictures, tmp_path):
 
 
 def scores(images, captions=BY_ID):
-    return captious.evaluate(captions, MINI, Resampling(samples=0), images=images)
+    return captious.evaluate(captions, MINI, resampling=Resampling(samples=0), images=images)
 
 
 IMAGES = {
@@ -534,7 +534,7 @@ def test_a_column_may_hold_images_in_memory(pictures, folder, source):
 
 def test_images_follow_the_captions_when_items_are_left_out(pictures, folder):
     reading = captious.Reading(missing="skip")
-    captions = captious.read(BY_ID, {"7": ["a dog"]}, pictures, reading)
+    captions = captious.read(BY_ID, references={"7": ["a dog"]}, images=pictures, reading=reading)
     assert captions.ids == ("7",) and captions.images[0].picture().size == (60, 41)
     assert captions.take([0]).images == captions.images
 

@@ -94,7 +94,9 @@ def _arena(folder, references):
     with pytest.MonkeyPatch.context() as patch:
         Referee(lambda body: reply("first")).install(patch)
         runtime = Runtime(judging=Judging(replies=folder / "replies.db"))
-        captious.arena(captions, "m", Resampling(20), runtime, references=references).save(folder / "arena.html")
+        captious.arena(captions, "m", resampling=Resampling(20), runtime=runtime, references=references).save(
+            folder / "arena.html"
+        )
     return folder / "arena.html"
 
 
@@ -149,7 +151,7 @@ def test_a_number_that_rounds_to_zero_has_no_sign(chromium):
 def test_items_that_are_not_printed_are_counted_on_paper(chromium, tmp_path):
     """Paper has no buttons to turn the pages of items."""
     captions = {str(number): f"a dog {number}" for number in range(60)}
-    report = captious.evaluate(captions, "rouge", Resampling(0), references=captions)
+    report = captious.evaluate(captions, "rouge", resampling=Resampling(0), references=captions)
     report.save(tmp_path / "many.html")
     tab = chromium.new_page()
     tab.goto((tmp_path / "many.html").as_uri())

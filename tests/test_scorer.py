@@ -29,7 +29,7 @@ def test_a_value_is_that_of_the_caption_evaluated_alone(metric, tmp_path, compil
         metric = metric.replace("CORPUS", str(_corpus(tmp_path, metric.startswith("novelty"))))
     scores = Scorer(metric, references=REFERENCES)(IDS, CAPTIONS)
     alone = [
-        captious.evaluate({key: text}, metric, captious.Resampling(0), references={key: REFERENCES[key]})
+        captious.evaluate({key: text}, metric, resampling=captious.Resampling(0), references={key: REFERENCES[key]})
         for key, text in zip(IDS, CAPTIONS, strict=True)
     ]
     (values,) = scores.values()

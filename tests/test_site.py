@@ -166,7 +166,9 @@ def test_typical_values_are_those_of_people_on_coco(shared_data):
     ]
     captions = {row["id"]: row["references"][0] for row in rows}
     references = {row["id"]: row["references"][1:] for row in rows}
-    report = captious.evaluate(captions, "bleu,rouge,cider", captious.Resampling(samples=0), references=references)
+    report = captious.evaluate(
+        captions, "bleu,rouge,cider", resampling=captious.Resampling(samples=0), references=references
+    )
     metrics = entries()["metrics"]
     four = ", ".join(f"BLEU-{n} {report[f'bleu(n={n})'].corpus:.3f}" for n in (1, 2, 3, 4))
     assert metrics["bleu"]["coco"] == four

@@ -127,7 +127,7 @@ def error_rates(sizes: list[int], pairs: int, share: float) -> None:
 
 def timing(items: int = 5000) -> None:
     """Print how long a gate takes on files, on runs and against a lock file, with everything that it writes."""
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     sets = systems(items)
     with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +137,7 @@ def timing(items: int = 5000) -> None:
             (root / f"{name}.json").write_text(json.dumps(rows), encoding="utf-8")
             evaluate(captions, METRICS).save(root / name)
         base, new = root / BETTER, root / WORSE
-        command = build()
+        command = build_app()
         output = ["--junit", str(root / "gate.xml"), "--markdown", str(root / "gate.md")]
         calls = {
             "lock file, written": [f"{root}/lock.json", str(base), "--update"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from captious.cli.app import build
-from captious.cli.help import argument_of, default_of, flags_of, value_of
+from captious.cli.app import build_app
+from captious.cli.help import format_argument, format_default, format_flags, format_value
 from captious.cli.params import Param
 from captious.options import Argument, get_choices
 
@@ -19,7 +19,7 @@ UNLIMITED = 2**62
 
 def cli_pages() -> dict[str, str]:
     """Markdown by path: a page for each group of commands, and one for the commands outside groups."""
-    root: Any = build()
+    root: Any = build_app()
     everyday = {name: command for name, command in root.commands.items() if not hasattr(command, "commands")}
     groups = {name: command for name, command in root.commands.items() if hasattr(command, "commands")}
     text = f"# Everyday commands\n\n{root.help}\n\n"
@@ -36,7 +36,7 @@ def cli_pages() -> dict[str, str]:
 def _command(prefix: str, name: str, command: Any) -> str:
     path = f"{prefix} {name}"
     arguments = [param for param in command.own_params if isinstance(param.option, Argument)]
-    usage = " ".join([path, *map(argument_of, arguments), "[OPTIONS]"])
+    usage = " ".join([path, *map(format_argument, arguments), "[OPTIONS]"])
     prose, examples = _without_examples(command.help or "")
     parts = [f"## {path}", _markdown(prose), f"```text\n{usage}\n```"]
     if examples:
@@ -62,11 +62,11 @@ def _panels(params: list[Param]) -> dict[str, list[Param]]:
 
 
 def _row(param: Param) -> str:
-    name, text = argument_of(param).strip("[]"), param.option.help
+    name, text = format_argument(param).strip("[]"), param.option.help
     if not isinstance(param.option, Argument):
         choices = [str(choice) for choice in get_choices(param.kind)]
-        value = "|".join(choices) if choices and len("|".join(choices)) <= WIDE else value_of(param)
-        name = f"{flags_of(param)} {value}".strip()
+        value = "|".join(choices) if choices and len("|".join(choices)) <= WIDE else format_value(param)
+        name = f"{format_flags(param)} {value}".strip()
         if choices and "|" not in value:
             text += " Choices: " + ", ".join(f"`{choice}`" for choice in choices) + "."
     notes = "; ".join(_notes(param))
@@ -78,7 +78,7 @@ def _notes(param: Param) -> list[str]:
     option, notes = param.option, []
     if option.env:
         notes.append(f"env `{option.env}`")
-    if default := default_of(param.default):
+    if default := format_default(param.default):
         notes.append(f"default `{default}`")
     largest = option.max if option.max is not None and option.max < UNLIMITED else None
     bounds = [f"at least {option.min}"] * (option.min is not None) + [f"at most {largest}"] * (largest is not None)

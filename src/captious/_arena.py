@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._compare import align_systems, get_captions, name_systems
-from captious._core.arguments import accept_positions
 from captious._core.types import Floats, Ints
 from captious._evaluate import check_settings
 from captious._tournament import Elo, Tournament, estimate_online_elo
@@ -396,7 +395,6 @@ def describe_match(match: Match) -> Phrase:
     return Phrase(tuple(spans))
 
 
-@accept_positions("resampling", "runtime", "progress")
 def arena(
     systems: Mapping[str, Any] | Sequence[Any],
     judge: str | Judge,

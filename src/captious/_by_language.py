@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from captious._compare import group_by_system
-from captious._core.arguments import accept_positions
 from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, find_language, parse_language_code
 from captious._core.values import PlainState
 from captious._evaluate import Specs, check_specs, evaluate
@@ -81,7 +80,6 @@ class LanguageReports(PlainState, Result):
             report.save(folder / code)
 
 
-@accept_positions("resampling", "runtime", "progress")
 def evaluate_by_language(
     captions: Any,
     metrics: Specs = DEFAULT,

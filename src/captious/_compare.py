@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from captious._core.arguments import accept_positions
 from captious._core.values import PlainState
 from captious._evaluate import Scoring, Specs, check_specs, evaluate_systems
 from captious.captions import CaptionSet
@@ -252,7 +251,6 @@ class Comparison(PlainState, Result):
                 self.reports[name].write_files(folder / inner)
 
 
-@accept_positions("resampling", "runtime", "progress")
 def compare(
     systems: Mapping[str, Any] | Sequence[Any],
     metrics: Specs | None = None,

@@ -9,7 +9,6 @@ from os import PathLike
 from types import NoneType
 from typing import Any
 
-from captious._core.arguments import accept_positions
 from captious._core.specs import split_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
@@ -114,7 +113,6 @@ def _parse_entries(entries: Sequence[str | Metric]) -> list[Metric]:
         raise InputError(f"{error}{NAMED}") from None
 
 
-@accept_positions("resampling", "runtime", "progress")
 def evaluate(
     captions: Any,
     metrics: Specs = DEFAULT,

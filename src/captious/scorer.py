@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._core.arguments import accept_positions
 from captious._core.types import Floats, Ints
 from captious._evaluate import Specs
 from captious.captions import CaptionSet, Ragged
@@ -78,7 +77,6 @@ class Scorer:
     (2, 2)
     """
 
-    @accept_positions("references", "images", "runtime", "language", "later")
     def __init__(
         self,
         metrics: Specs = DEFAULT,

@@ -41,9 +41,11 @@ def values(report):
 
 
 def test_the_language_chooses_the_tokenizer_of_metrics_that_name_none():
-    named = captious.evaluate(rows(), "bleu(n=2),rouge,cider,distinct_n(n=2),vocab_size", NONE, language="zh")
+    named = captious.evaluate(
+        rows(), "bleu(n=2),rouge,cider,distinct_n(n=2),vocab_size", resampling=NONE, language="zh"
+    )
     written = [f"bleu(n=2,{AS})", f"rouge({AS})", f"cider({AS})", f"distinct_n(n=2,{AS})", f"vocab_size({AS})"]
-    assert values(named) == values(captious.evaluate(rows(), written, NONE))
+    assert values(named) == values(captious.evaluate(rows(), written, resampling=NONE))
     assert list(named.measurements)[:3] == ["bleu(n=2)", "rouge", "cider"], "a metric keeps its name in every language"
     assert str(named["cider"].signature).startswith("cider|lang:zh|tok:zh-char.1|variant:d|")
     assert not any("clause" in warning for warning in named.warnings)
@@ -54,19 +56,21 @@ AS = "tokenizer=zh-char"
 
 def test_a_written_tokenizer_wins_over_the_language():
     pytest.importorskip("jieba")
-    report = captious.evaluate(rows(), "cider(tokenizer=zh-jieba)", NONE, reading=Reading(language="zh"))
+    report = captious.evaluate(rows(), "cider(tokenizer=zh-jieba)", resampling=NONE, reading=Reading(language="zh"))
     assert "|lang:zh|tok:zh-jieba.1[jieba-" in str(report["cider"].signature)
-    assert values(report) == values(captious.evaluate(rows(), "cider(tokenizer=zh-jieba)", NONE))
+    assert values(report) == values(captious.evaluate(rows(), "cider(tokenizer=zh-jieba)", resampling=NONE))
 
 
 @pytest.mark.parametrize("code", ["fr", "ar", "el", "en"])
 def test_languages_with_spaces_have_the_tokens_of_ptb(code):
-    report = captious.evaluate(["un chien court"], "rouge", NONE, references=[["le chien court"]], language=code)
+    report = captious.evaluate(
+        ["un chien court"], "rouge", resampling=NONE, references=[["le chien court"]], language=code
+    )
     assert f"|lang:{code}|tok:ptb.1|" in str(report["rouge"].signature)
 
 
 def test_without_a_language_no_signature_changes():
-    report = captious.evaluate(["a dog"], "rouge", NONE, references=[["a dog"]])
+    report = captious.evaluate(["a dog"], "rouge", resampling=NONE, references=[["a dog"]])
     assert str(report["rouge"].signature).startswith("rouge|tok:ptb.1|") and not report.captions.language
 
 
@@ -74,7 +78,7 @@ def test_compare_scorer_shards_and_torchmetrics_follow_the_language(tmp_path):
     (tmp_path / "shards").mkdir()
     one = write(tmp_path / "shards" / "a.jsonl", dict(list(CHINESE.items())[:2]))
     other = write(tmp_path / "shards" / "b.jsonl", dict(list(CHINESE.items())[2:]))
-    whole = captious.evaluate(rows(), "cider,rouge", NONE, language="zh")
+    whole = captious.evaluate(rows(), "cider,rouge", resampling=NONE, language="zh")
     sharded = captious.score_shards(
         [one, other], "cider,rouge", out=tmp_path / "run", reading=Reading(language="zh"), resampling=NONE
     )
@@ -85,7 +89,7 @@ def test_compare_scorer_shards_and_torchmetrics_follow_the_language(tmp_path):
     scores = scorer(list(CHINESE), [text for text, _ in CHINESE.values()])
     assert scores["rouge"].tolist() == pytest.approx(list(whole["rouge"].items.values()), abs=1e-12)
     assert scores["cider"].mean() == pytest.approx(whole["cider"].corpus, abs=1e-12)
-    compared = captious.compare({"a": rows(), "b": rows()}, "cider", NONE, language="zh", permutations=10)
+    compared = captious.compare({"a": rows(), "b": rows()}, "cider", resampling=NONE, language="zh", permutations=10)
     assert compared.reports["a"]["cider"].corpus == whole["cider"].corpus
     halves = measure_parts([whole.captions.take([0, 1]), whole.captions.take([2, 3])], "rouge")
     assert halves.corpus == pytest.approx(whole["rouge"].corpus)
@@ -94,7 +98,7 @@ def test_compare_scorer_shards_and_torchmetrics_follow_the_language(tmp_path):
 def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_path):
     references = {key: refs for key, (_, refs) in CHINESE.items()}
     texts = [text for text, _ in CHINESE.values()]
-    expected = list(captious.evaluate(rows(), "rouge", NONE, language="zh")["rouge"].items.values())
+    expected = list(captious.evaluate(rows(), "rouge", resampling=NONE, language="zh")["rouge"].items.values())
     by_id = captious.rewards(
         "rouge", references=references, language="zh", watch="distinct_n(n=1), words", every=1, out=tmp_path / "checks"
     )
@@ -102,7 +106,7 @@ def test_rewards_follow_the_language_with_references_by_id_or_in_a_column(tmp_pa
     (check,) = (tmp_path / "checks" / "items").glob("*.parquet")
     checked = pq.read_table(check)
     assert checked["rouge"].to_pylist() == pytest.approx(expected), "the monitor too"
-    alone = captious.evaluate(rows(), "distinct_n(n=1)", NONE, language="zh")["distinct_n"].items.values()
+    alone = captious.evaluate(rows(), "distinct_n(n=1)", resampling=NONE, language="zh")["distinct_n"].items.values()
     assert checked["distinct_n(n=1)"].to_pylist() == pytest.approx(list(alone))
     in_column = captious.rewards("rouge", language="zh")
     column = list(references.values())
@@ -119,7 +123,7 @@ def test_without_a_report_the_clause_is_warned_of_in_pythons_way():
     said = "^captious: 100 % of the letters are Han; ptb takes a clause for a word: pass language='zh'$"
     references = {key: refs for key, (_, refs) in CHINESE.items()}
     with pytest.warns(RuntimeWarning, match=said):
-        captious.Scorer("rouge", references)
+        captious.Scorer("rouge", references=references)
     with pytest.warns(RuntimeWarning, match=said):
         captious.rewards("rouge", references=references)
     in_column = captious.rewards("rouge")
@@ -133,7 +137,7 @@ def test_without_a_report_the_clause_is_warned_of_in_pythons_way():
 
 
 def test_a_run_keeps_the_language_and_explains_with_it(tmp_path):
-    report = captious.evaluate(rows(), "cider,rouge", NONE, language="zh")
+    report = captious.evaluate(rows(), "cider,rouge", resampling=NONE, language="zh")
     report.save(tmp_path / "run")
     again = captious.runs.open_run(tmp_path / "run")
     assert again.captions.language == "zh" and values(again) == values(report)
@@ -144,7 +148,7 @@ def test_a_run_keeps_the_language_and_explains_with_it(tmp_path):
 
 
 def test_metrics_are_added_in_the_language_of_the_run():
-    report = captious.evaluate(rows(), "rouge", NONE, language="zh")
+    report = captious.evaluate(rows(), "rouge", resampling=NONE, language="zh")
     added = add_metrics(report, "bleu(n=1)", NONE, captions=captious.read(rows()))
     assert "|lang:zh|tok:zh-char.1|" in str(added["bleu(n=1)"].signature)
     french = captious.read(rows(), reading=Reading(language="fr"))
@@ -155,11 +159,11 @@ def test_metrics_are_added_in_the_language_of_the_run():
 def test_a_column_of_several_languages_is_warned_of():
     mixed = [{**row, "language": code} for row, code in zip(rows(), ["zh", "zh", "fr", None], strict=True)]
     said = "the column 'language' has 2 values (fr, zh): one number over several languages means nothing"
-    assert any(one.startswith(said) for one in captious.evaluate(mixed, "rouge", NONE).warnings)
+    assert any(one.startswith(said) for one in captious.evaluate(mixed, "rouge", resampling=NONE).warnings)
     assert any(one.message.startswith(said) for one in captious.check(mixed).findings)
     alike = [{**row, "language": "zh"} for row in rows()]
     assert not any(
-        "column 'language'" in one for one in captious.evaluate(alike, "rouge", NONE, language="zh").warnings
+        "column 'language'" in one for one in captious.evaluate(alike, "rouge", resampling=NONE, language="zh").warnings
     )
 
 
@@ -167,7 +171,7 @@ def test_words_of_a_run_are_tokens_of_the_language(tmp_path):
     import pyarrow.parquet as pq
 
     for code, expected in (("zh", [12, 11, 12, 13]), (None, [1, 1, 1, 1])):
-        captious.evaluate(rows(), "rouge", NONE, language=code).save(tmp_path / str(code))
+        captious.evaluate(rows(), "rouge", resampling=NONE, language=code).save(tmp_path / str(code))
         (table,) = (tmp_path / str(code) / "items").glob("*.parquet")
         assert pq.read_table(table)["words"].to_pylist() == expected  # characters less the final 。
     pytest.importorskip("duckdb")
@@ -188,14 +192,18 @@ def test_words_of_a_run_are_tokens_of_the_language(tmp_path):
     ],
 )
 def test_a_script_without_spaces_is_warned_of_with_the_language_to_name(text, code):
-    report = captious.evaluate([text], "rouge", NONE, references=[[text, text]])
+    report = captious.evaluate([text], "rouge", resampling=NONE, references=[[text, text]])
     (warning,) = [one for one in report.warnings if "clause" in one]
     assert warning.endswith(f"ptb takes a clause for a word: pass language='{code}'") and "% of the letters" in warning
-    (found,) = [one.message for one in captious.check([text], [[text, text]]).findings if "clause" in one.message]
-    assert found == warning and captious.check([text], [[text, text]]).findings[0].message == warning
+    (found,) = [
+        one.message for one in captious.check([text], references=[[text, text]]).findings if "clause" in one.message
+    ]
+    assert found == warning and captious.check([text], references=[[text, text]]).findings[0].message == warning
     right = f"rouge(tokenizer={LANGUAGES[code].tokenizer})"
     if not TOKENIZERS[LANGUAGES[code].tokenizer].packages:
-        assert not any("clause" in one for one in captious.evaluate([text], right, NONE, references=[[text]]).warnings)
+        assert not any(
+            "clause" in one for one in captious.evaluate([text], right, resampling=NONE, references=[[text]]).warnings
+        )
 
 
 @pytest.mark.parametrize(
@@ -210,7 +218,7 @@ def test_a_script_without_spaces_is_warned_of_with_the_language_to_name(text, co
 )
 def test_text_with_spaces_is_not_warned_of(text):
     assert not Scripts.of([text]).unsplit
-    report = captious.evaluate([text], "rouge", NONE, references=[[text]])
+    report = captious.evaluate([text], "rouge", resampling=NONE, references=[[text]])
     assert not any("letters" in warning for warning in report.warnings)
 
 
@@ -220,7 +228,7 @@ def test_the_share_of_letters_decides_at_a_tenth():
 
 
 def test_a_written_ptb_is_warned_of_in_every_language():
-    report = captious.evaluate(rows(), "rouge(tokenizer=ptb)", NONE, language="zh")
+    report = captious.evaluate(rows(), "rouge(tokenizer=ptb)", resampling=NONE, language="zh")
     assert report.warnings[-1] == (
         "100 % of the letters are Han; ptb takes a clause for a word: pass tokenizer=zh-char"
     )
@@ -237,7 +245,7 @@ def test_a_metric_that_knows_english_refuses_another_language_before_anything_is
     )
     captions = captious.read(rows(), reading=Reading(language="zh"))
     with pytest.raises(InputError, match=expected):
-        captious.evaluate(captions, name, NONE)
+        captious.evaluate(captions, name, resampling=NONE)
     with pytest.raises(InputError, match=expected):
         parse(name).measure(captions)
     with pytest.raises(InputError, match=expected):
@@ -276,7 +284,7 @@ def test_a_metric_that_knows_english_is_warned_of_where_the_letters_are_not():
     class Tagged(get_metric_class("rouge")):
         languages = ("en",)
 
-    report = captious.evaluate(["كلب يركض"], Tagged(), NONE, references=[["كلب بني"]])
+    report = captious.evaluate(["كلب يركض"], Tagged(), resampling=NONE, references=[["كلب بني"]])
     assert report.warnings[-1] == (
         "ROUGE-L knows English only, and 100 % of the letters are Arabic: it means nothing here"
     )
@@ -343,15 +351,15 @@ def test_an_idf_corpus_of_another_language_or_tokenizer_is_refused(tmp_path, run
     assert run("make", "idf", source, "--out", english)[0] == 0
     assert run("make", "idf", source, "--out", french, "--language", "fr")[0] == 0
     chinese = captious.read(rows(), reading=Reading(language="zh"))
-    assert captious.evaluate(chinese, f"cider({corpus})", NONE).measurements
+    assert captious.evaluate(chinese, f"cider({corpus})", resampling=NONE).measurements
     with pytest.raises(
         InputError, match=r"idf corpus 'en' is of captions in English, these in Chinese; pass language="
     ):
-        captious.evaluate(chinese, f"cider({english})", NONE)
+        captious.evaluate(chinese, f"cider({english})", resampling=NONE)
     with pytest.raises(InputError, match=r"is of captions in French, these in English"):
-        captious.evaluate(rows(), f"cider({french})", NONE)
+        captious.evaluate(rows(), f"cider({french})", resampling=NONE)
     with pytest.raises(InputError, match=r"has tokens of zh-char\.1, the metric uses those of char\.1"):
-        captious.evaluate(chinese, f"cider(idf={corpus},tokenizer=char)", NONE)
+        captious.evaluate(chinese, f"cider(idf={corpus},tokenizer=char)", resampling=NONE)
 
 
 def test_style_models_of_a_language_without_spaces(tmp_path, run):
@@ -364,7 +372,7 @@ def test_style_models_of_a_language_without_spaces(tmp_path, run):
     assert "tok:zh-char.1" in fitted[1] and "clause" not in fitted[2]
     items = [{**row, "style": "p"} for row in rows()]
     for name, warned in (("plain", True), ("zh", False)):
-        report = captious.evaluate(items, f"onlystyle({tmp_path / name}.style)", NONE, language="zh")
+        report = captious.evaluate(items, f"onlystyle({tmp_path / name}.style)", resampling=NONE, language="zh")
         assert any("to captious style fit" in one for one in report.warnings) == warned
 
 
@@ -413,7 +421,7 @@ def test_published_values_of_six_languages(code, tokenizer, package, expected, s
         pytest.importorskip(package)
     source = shared_data / "multilingual" / f"{code}.jsonl.gz"
     specs = [f"bleu(n=1,tokenizer={tokenizer})", f"bleu(n=4,tokenizer={tokenizer})", f"cider(tokenizer={tokenizer})"]
-    first, fourth, cider = values(captious.evaluate(source, specs, NONE, language=code))
+    first, fourth, cider = values(captious.evaluate(source, specs, resampling=NONE, language=code))
     one, four, consensus, penalty = expected
     assert cider == pytest.approx(consensus, abs=5e-5)
     assert (first / penalty, fourth / penalty) == (pytest.approx(one, abs=4e-4), pytest.approx(four, abs=2e-4))
@@ -423,7 +431,7 @@ def test_published_values_of_six_languages(code, tokenizer, package, expected, s
 @pytest.mark.parametrize(("code", "cider"), [("zh", 0.0008), ("th", 0.0026)])
 def test_what_the_english_tokenizer_gives_is_warned_of(code, cider, shared_data):
     with gzip.open(shared_data / "multilingual" / f"{code}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        report = captious.evaluate([json.loads(line) for line in lines], "cider", NONE)
+        report = captious.evaluate([json.loads(line) for line in lines], "cider", resampling=NONE)
     assert report["cider"].corpus == pytest.approx(cider, abs=5e-5)
     assert report.warnings[-1].endswith(f"ptb takes a clause for a word: pass language='{code}'")
     assert not any("belong together" in warning for warning in report.warnings)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from captious.cli.cards import card
+from captious.cli.cards import format_card
 from captious.metrics.registry import METRICS, get_metric_class
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics"
@@ -13,7 +13,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics"
 @pytest.mark.parametrize("name", METRICS)
 def test_the_page_of_each_metric_is_up_to_date(name):
     page = DOCS / f"{name}.md"
-    assert page.read_text(encoding="utf-8") == card(get_metric_class(name)), (
+    assert page.read_text(encoding="utf-8") == format_card(get_metric_class(name)), (
         f"run: captious metrics {name} --markdown > {page}"
     )
 
@@ -28,7 +28,7 @@ def test_the_list_of_metrics_links_every_card():
 
 
 def test_a_card_tells_what_the_metric_is():
-    text = card(get_metric_class("cider"))
+    text = format_card(get_metric_class("cider"))
     assert text.startswith("# cider\n\nCIDEr-D: tf-idf weighted n-gram similarity")
     assert "| needs | references |" in text and "| range | 0 to 10 |" in text
     assert "| `variant` | `d` | `d`, `plain` |" in text

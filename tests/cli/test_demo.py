@@ -30,10 +30,10 @@ def test_it_looks_at_the_pictures_without_torch(tmp_path):
 def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monkeypatch):
     from click.testing import CliRunner
 
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
-    done = CliRunner().invoke(build(), ["demo", "--out", str(tmp_path / "demo")])
+    done = CliRunner().invoke(build_app(), ["demo", "--out", str(tmp_path / "demo")])
     assert done.exit_code == 0, done.output
     for metric in ("clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"):
         means = []

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import pytest
 
 from captious.cli.commands import Command, CommandGroup, command
-from captious.cli.messages import with_flags
+from captious.cli.messages import replace_arguments
 from captious.cli.params import Omit, Only, Param, Rare
 from captious.cli.session import deliver
 from captious.errors import InputError
@@ -305,7 +305,7 @@ def test_flags_take_the_place_of_arguments_in_messages_and_of_nothing_else():
         "METEOR's tables: clipscore(images=1)": "METEOR's tables: clipscore(images=1)",
         "predictions=None, other=3": "predictions=None, other=3",
     }.items():
-        assert with_flags(message, params) == expected
+        assert replace_arguments(message, params) == expected
 
 
 class Outcome:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from lab.house import Commands, read_modules
 
-from captious.cli.app import GROUPS, build
+from captious.cli.app import GROUPS, build_app
 from captious.cli.params import _flatten
 from captious.options import Argument, get_declarations
 
@@ -67,7 +67,7 @@ def leaves(command, path=()):
         yield from leaves(child, (*path, name))
 
 
-ROOT = build()
+ROOT = build_app()
 LEAVES = dict(leaves(ROOT))
 
 

@@ -44,7 +44,7 @@ def samples(candidates, references):
 
 def whole(samples, specs=SPECS):
     captions = CaptionSet.of(dict(enumerate(samples[0])), dict(enumerate(samples[1])))
-    return {str(one.metric): one.corpus for one in captious.evaluate(captions, specs, Resampling(samples=0))}
+    return {str(one.metric): one.corpus for one in captious.evaluate(captions, specs, resampling=Resampling(samples=0))}
 
 
 def evaluation_script(load, name, samples):

@@ -234,7 +234,7 @@ def test_spice_has_the_originals_layout_and_the_values_of_captious(english, cand
     res = {key: [text] for key, text in candidates.items()}
     score, scores = scorer.compute_score(references, res)
     specs = ["spice", "spice(color)", "spice(relation)"]
-    report = captious.evaluate(candidates, specs, Resampling(0), references=references)
+    report = captious.evaluate(candidates, specs, resampling=Resampling(0), references=references)
     assert score == pytest.approx(report["spice"].corpus) and 0 < score < 1
     for key, one in zip(references, scores, strict=True):
         assert list(one) == ["All", "Object", "Attribute", "Relation", "Color", "Cardinality", "Size"]
@@ -562,7 +562,7 @@ def test_the_numbers_of_aac_metrics():
         ["a man speaks.", "someone speaks.", "a man is speaking while a bird is chirping in the background"],
         ["rain is falling hard on a surface"],
     ]
-    report = captious.evaluate(candidates, "bleu(n=1), cider", Resampling(0), references=references)
+    report = captious.evaluate(candidates, "bleu(n=1), cider", resampling=Resampling(0), references=references)
     assert report["bleu(n=1)"].corpus == pytest.approx(0.4278, abs=1e-4)
     assert report["cider"].corpus == pytest.approx(0.9614, abs=1e-4)
     assert report["cider"].values.tolist() == pytest.approx([1.3641, 0.5587], abs=1e-4)

@@ -34,7 +34,7 @@ def samples(candidates, references):
 def whole(samples, specs=SPECS):
     """The values of all samples as ``captious.evaluate`` has them."""
     captions = CaptionSet.of(dict(enumerate(samples[0])), dict(enumerate(samples[1])))
-    report = captious.evaluate(captions, specs, Resampling(samples=0))
+    report = captious.evaluate(captions, specs, resampling=Resampling(samples=0))
     return {str(one.metric): one.corpus for one in report}
 
 
@@ -332,7 +332,7 @@ def test_images_are_what_evaluate_takes(colors, photos):
     arrays = [np.asarray(picture) for picture in pictures]
     batch = torch.stack([torch.from_numpy(array.copy()).permute(2, 0, 1) for array in arrays])
     preds, spec = ["a red dog", "a blue sky"], "clipscore(weights=colors)"
-    expected = captious.evaluate(preds, spec, Resampling(0), images=paths)[spec].values.tolist()
+    expected = captious.evaluate(preds, spec, resampling=Resampling(0), images=paths)[spec].values.tolist()
     assert len(set(expected)) == 1 and expected[0] > 0
     cmyk = [picture.convert("CMYK") for picture in pictures]
     files = [path.read_bytes() for path in paths]

@@ -43,7 +43,7 @@ def test_the_values_are_those_of_evaluate():
     captions = ["a dog", "the cat sits", "a cat"]
     metrics = CaptionMetrics("cider, rouge, bleu(n=1)", Words(), REFERENCES, resampling=QUICK)
     values = metrics(prediction(captions))
-    report = captious.evaluate(captions, "cider, rouge, bleu(n=1)", QUICK, references=REFERENCES)
+    report = captious.evaluate(captions, "cider, rouge, bleu(n=1)", resampling=QUICK, references=REFERENCES)
     assert values == report.scalars()
     assert values["captious/cider"] == report["cider"].corpus
     assert values["captious/bleu_1_low"] <= values["captious/bleu_1"] <= values["captious/bleu_1_high"]

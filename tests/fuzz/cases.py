@@ -12,11 +12,11 @@ from typing import ClassVar, get_args, get_origin
 from tests.fuzz.families import ChangedRun, MetricText, Tar
 from tests.fuzz.inputs import ODD, WRONG, Blob, Folder, Input, Table, odd_place, written
 
-from captious.cli.app import build
+from captious.cli.app import build_app
 from captious.cli.params import _flatten
 from captious.options import Argument, get_choices, get_declarations
 
-ROOT = build()
+ROOT = build_app()
 READS_NOTHING = {
     "demo",
     "study power",
@@ -223,7 +223,7 @@ class Run:
         from captious.options import Resampling
 
         captions = CaptionSet.of(dict(zip(IDS, CAPTIONS, strict=True)), {key: others(i) for i, key in enumerate(IDS)})
-        evaluate(captions, "rouge", Resampling(samples=0)).save(folder / name)
+        evaluate(captions, "rouge", resampling=Resampling(samples=0)).save(folder / name)
         return str(folder / name)
 
     def spoiled(self, rng, folder, name):

@@ -85,7 +85,7 @@ class ChangedRun:
         captions = CaptionSet.of(
             dict(zip(IDS, CAPTIONS, strict=True)), {key: others(i) for i, key in enumerate(IDS)}, {"image": images}
         )
-        evaluate(captions, "rouge,bleu(n=2),cider,vocab_size", Resampling(samples=5)).save(folder / name)
+        evaluate(captions, "rouge,bleu(n=2),cider,vocab_size", resampling=Resampling(samples=5)).save(folder / name)
         return str(folder / name)
 
     def spoiled(self, rng, folder, name):

@@ -18,14 +18,14 @@ from unittest import mock
 
 from tests.fuzz.cases import case_of
 
-from captious.cli.app import build, run
+from captious.cli.app import build_app, run
 from captious.render import progress, terminal
 
 LIMIT, BUSY = 600.0, 120.0
 """Seconds, and seconds of work, after which a case counts as a hang: far more than METEOR's tables and torch take."""
 MEMORY = 6 << 30
 """Bytes that a case may take beyond what this process has already."""
-APP = build()
+APP = build_app()
 REFUSED, ACCEPTED, SILENT, CRASHED, HUNG, UNCLEAN = (
     "clean refusal",
     "accepted rightly",

@@ -40,7 +40,7 @@ def by_words(hits, total=200):
 
 
 def test_identical_captions_pass_without_a_margin(systems):
-    result = captious.gate(systems["solid"], systems["solid"], "bleu,rouge,cider", 0, QUICK)
+    result = captious.gate(systems["solid"], systems["solid"], "bleu,rouge,cider", 0, resampling=QUICK)
     assert result.verdict == "pass" and result.exit_code == 0 and result.changed == 0 and not result.lost
     assert [row.difference for row in result.rows] == [0] * 6
 
@@ -123,7 +123,7 @@ def test_a_loss_of_the_margin_passes_in_five_percent():
 
 def test_bounds_follow_the_interval_that_is_named():
     """`Resampling(interval="t")` still asks for Student's t; an unknown interval is one line."""
-    by_t = captious.gate(by_words(120), by_words(100), "rouge", 0.05, Resampling(interval="t"))
+    by_t = captious.gate(by_words(120), by_words(100), "rouge", 0.05, resampling=Resampling(interval="t"))
     assert by_t.interval == "t" and "95%,t)" in str(by_t)
     with pytest.raises(InputError, match="interval='bca', expected studentized or percentile or t"):
         captious.gate(by_words(5, 9), by_words(5, 9), "rouge", 0, interval="bca")
@@ -175,24 +175,24 @@ def test_fewer_hallucinations_are_no_loss():
     assert "caption of new" in str(worse) and "first reference" not in str(worse)  # there are none
     assert captious.gate(captions(40), captions(0), "chair(value=s)", 0).verdict == "pass"
     assert captious.gate(captions(0), captions(40), "chair(value=s)", 0.3).verdict == "pass"
-    whole = captious.gate(captions(40), captions(40), "chair", 0, QUICK)
+    whole = captious.gate(captions(40), captions(40), "chair", 0, resampling=QUICK)
     assert "chair(value=words)" not in [row.metric for row in whole.rows]
     assert any("chair(value=words) is a length or a count" in line for line in whole.warnings)
-    named = captious.gate(captions(40), captions(40), "chair(value=words)", 0, QUICK)
+    named = captious.gate(captions(40), captions(40), "chair(value=words)", 0, resampling=QUICK)
     assert [row.metric for row in named.rows] == ["chair(value=words)"]
 
 
 def test_one_metric_that_is_worse_is_enough_and_all_must_pass(systems):
     """The parrot's captions are long and repeat; against an expert everything falls, with a large margin nothing."""
-    worse = captious.gate(systems["expert"], systems["parrot"], "cider,rouge", "cider=0.01,rouge=1", QUICK)
+    worse = captious.gate(systems["expert"], systems["parrot"], "cider,rouge", "cider=0.01,rouge=1", resampling=QUICK)
     assert [row.verdict for row in worse.rows] == ["worse", "pass"] and worse.verdict == "worse"
     assert worse.lost_by == "cider"
-    assert captious.gate(systems["expert"], systems["parrot"], "cider,rouge", 10, QUICK).verdict == "pass"
+    assert captious.gate(systems["expert"], systems["parrot"], "cider,rouge", 10, resampling=QUICK).verdict == "pass"
 
 
 def test_the_captions_that_lost_most(systems):
-    result = captious.gate(systems["expert"], systems["solid"], "rouge", 0.5, QUICK)
-    reports = {name: captious.evaluate(systems[name], "rouge", Resampling(0))["rouge"] for name in systems}
+    result = captious.gate(systems["expert"], systems["solid"], "rouge", 0.5, resampling=QUICK)
+    reports = {name: captious.evaluate(systems[name], "rouge", resampling=Resampling(0))["rouge"] for name in systems}
     losses = {key: reports["expert"].items[key] - reports["solid"].items[key] for key in systems["solid"].ids}
     worst = sorted(losses, key=losses.get, reverse=True)[:10]
     assert {one.id for one in result.lost} == set(worst) and len(result.lost) == 10
@@ -204,7 +204,7 @@ def test_the_captions_that_lost_most(systems):
 def test_the_order_of_the_items_changes_no_byte(systems):
     backwards = {name: one.take(range(len(one) - 1, -1, -1)) for name, one in systems.items()}
     first, second = (
-        captious.gate(one["expert"], other["solid"], "cider,bleu", "1%", QUICK)
+        captious.gate(one["expert"], other["solid"], "cider,bleu", "1%", resampling=QUICK)
         for one, other in ((systems, backwards), (backwards, systems))
     )
     assert first.to_json() == second.to_json() and first.to_markdown() == second.to_markdown()
@@ -212,12 +212,12 @@ def test_the_order_of_the_items_changes_no_byte(systems):
 
 
 def test_runs_reports_and_captions_give_the_same_verdict(systems, tmp_path):
-    reports = {name: captious.evaluate(systems[name], "cider,rouge", QUICK) for name in ("expert", "solid")}
+    reports = {name: captious.evaluate(systems[name], "cider,rouge", resampling=QUICK) for name in ("expert", "solid")}
     for name, report in reports.items():
         report.save(tmp_path / name)
-    captions = captious.gate(systems["expert"], systems["solid"], "cider,rouge", "1%", QUICK)
+    captions = captious.gate(systems["expert"], systems["solid"], "cider,rouge", "1%", resampling=QUICK)
     stored = captious.gate(tmp_path / "expert", tmp_path / "solid", margin="1%", resampling=QUICK)
-    mixed = captious.gate(tmp_path / "expert", systems["solid"], "cider,rouge", "1%", QUICK)
+    mixed = captious.gate(tmp_path / "expert", systems["solid"], "cider,rouge", "1%", resampling=QUICK)
     held = captious.gate(reports["expert"], reports["solid"], margin="1%", resampling=QUICK)
     for other in (stored, mixed, held):
         for ours, theirs in zip(captions.rows, other.rows, strict=True):
@@ -255,20 +255,20 @@ def test_a_value_that_only_the_base_has_hides_no_loss():
         return float("nan") if not text else 1.0
 
     metric = captious.metric_from(known, name="gate_known")
-    result = captious.gate(captions(0), captions(3), metric, 0, QUICK)
+    result = captious.gate(captions(0), captions(3), metric, 0, resampling=QUICK)
     assert result.verdict == "undecided" and "no value for 3 items that base has one for" in result.rows[0].reason
-    assert captious.gate(captions(3), captions(0), metric, 0, QUICK).verdict == "pass"
+    assert captious.gate(captions(3), captions(0), metric, 0, resampling=QUICK).verdict == "pass"
 
 
 def test_few_items_are_said():
-    few = captious.gate(by_words(10, 20), by_words(10, 20), "rouge", 0, QUICK)
+    few = captious.gate(by_words(10, 20), by_words(10, 20), "rouge", 0, resampling=QUICK)
     assert few.warnings[0].startswith("20 items: below 30, a large loss in a few captions can be missed")
-    assert not captious.gate(by_words(60), by_words(60), "rouge", 0, QUICK).warnings
-    changed = captious.gate(by_words(60), by_words(70), "rouge", 0, QUICK)
+    assert not captious.gate(by_words(60), by_words(60), "rouge", 0, resampling=QUICK).warnings
+    changed = captious.gate(by_words(60), by_words(70), "rouge", 0, resampling=QUICK)
     assert changed.warnings[0].startswith("10 changed captions: below 30, ") and "in 23% with 7" in changed.warnings[0]
-    by_t = captious.gate(by_words(60), by_words(110), "rouge", 0, QUICK, interval="t")
+    by_t = captious.gate(by_words(60), by_words(110), "rouge", 0, resampling=QUICK, interval="t")
     assert by_t.warnings[0].startswith("50 changed captions: below 100, a loss as large as the margin passes in 5 to")
-    assert not captious.gate(by_words(60), by_words(110), "rouge", 0, QUICK).warnings
+    assert not captious.gate(by_words(60), by_words(110), "rouge", 0, resampling=QUICK).warnings
 
 
 @pytest.mark.parametrize(
@@ -297,10 +297,10 @@ def test_other_items_or_references_are_refused():
     texts = dict(zip(other.ids, ([*one, "puppy"] for one in other.references), strict=True))
     changed = CaptionSet.of(dict(zip(other.ids, (one[0] for one in other.candidates), strict=True)), texts)
     with pytest.raises(InputError, match=r"rouge: base has references:1, new has references:2; expected the same"):
-        captious.gate(base, replace(changed, name="captions"), "rouge", 0, QUICK)
+        captious.gate(base, replace(changed, name="captions"), "rouge", 0, resampling=QUICK)
     with pytest.raises(InputError, match="differ in 1 ids"):
-        captious.gate(base, other.take(range(1, 200)), "rouge", 0, QUICK)
-    shared = captious.gate(base, other.take(range(1, 200)), "rouge", 0, QUICK, missing="skip")
+        captious.gate(base, other.take(range(1, 200)), "rouge", 0, resampling=QUICK)
+    shared = captious.gate(base, other.take(range(1, 200)), "rouge", 0, resampling=QUICK, missing="skip")
     assert shared.items == 199 and shared.verdict == "pass"
 
 
@@ -322,12 +322,12 @@ def test_margins_in_a_file(tmp_path):
     }.items():
         path.write_text(text)
         with pytest.raises(InputError, match=message):
-            captious.gate(by_words(5, 9), by_words(5, 9), "rouge", path, QUICK)
+            captious.gate(by_words(5, 9), by_words(5, 9), "rouge", path, resampling=QUICK)
 
 
 def test_junit_has_a_case_for_each_metric(systems):
     margins = "cider=0.01,rouge=1,bleu(n=1)=0.05"
-    result = captious.gate(systems["expert"], systems["solid"], "cider,rouge,bleu(n=1)", margins, QUICK)
+    result = captious.gate(systems["expert"], systems["solid"], "cider,rouge,bleu(n=1)", margins, resampling=QUICK)
     suite = ElementTree.fromstring(result.to_junit().encode()).find("testsuite")
     cases = {case.get("name"): {child.tag for child in case} for case in suite.iter("testcase")}
     tags = {"worse": "failure", "undecided": "skipped", "pass": "system-out"}
@@ -348,7 +348,7 @@ def test_hostile_captions_and_ids_stay_text():
     references = {key: ["dog"] for key in ids}
     base = CaptionSet.of(dict.fromkeys(ids, "dog"), references)
     new = CaptionSet.of(dict.fromkeys(ids, HOSTILE), references, name="n<&|`@x\x01")
-    result = captious.gate(base, new, "rouge", 0.01, QUICK)
+    result = captious.gate(base, new, "rouge", 0.01, resampling=QUICK)
     assert result.verdict == "worse" and len(result.lost) == 10
     text = result.to_markdown()
     assert len(text) <= 65_536 and text.startswith("<!-- captious-gate -->\n### Worse:")
@@ -379,7 +379,7 @@ def test_a_plan_from_the_base_and_from_a_pair():
 
 def test_a_run_without_references_is_still_known_to_have_the_same(systems, tmp_path):
     """The signature of the run remembers the references that its folder does not hold."""
-    report = captious.evaluate(systems["solid"].take(range(119, -1, -1)), "rouge", QUICK)
+    report = captious.evaluate(systems["solid"].take(range(119, -1, -1)), "rouge", resampling=QUICK)
     replace(report, source=replace(report.source, store_references=False)).save(tmp_path / "run")
     result = captious.gate(tmp_path / "run", systems["expert"], margin=0.5, resampling=QUICK)
     assert result.verdict == "pass" and result.lost[0].reference

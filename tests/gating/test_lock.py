@@ -32,7 +32,7 @@ def lock(tmp_path):
 def test_a_lock_file_gives_the_verdict_of_the_captions(lock):
     for shift in (0, 1):
         locked = captious.gate(lock, captions(shift), margin="1%", resampling=QUICK)
-        direct = captious.gate(captions(), captions(shift), "rouge,cider,bleu(n=4)", "1%", QUICK)
+        direct = captious.gate(captions(), captions(shift), "rouge,cider,bleu(n=4)", "1%", resampling=QUICK)
         assert locked.rows == direct.rows and locked.changed == direct.changed == (0.25 if shift else 0)
         assert locked.paired and [one.id for one in locked.lost] == [one.id for one in direct.lost]
         assert all(one.base is None for one in locked.lost)
@@ -54,7 +54,7 @@ def test_without_statistics_the_values_are_fixed_numbers(tmp_path):
     lock_system(path, captions(), "rouge", QUICK, statistics=False)
     assert "rows" not in path.read_text() and "captions" not in json.loads(path.read_text())
     result = captious.gate(path, captions(1), margin=0.9, resampling=QUICK, interval="percentile")
-    report = captious.evaluate(captions(1), "rouge", Resampling(300, level=0.9))
+    report = captious.evaluate(captions(1), "rouge", resampling=Resampling(300, level=0.9))
     row, interval = result.rows[0], report.intervals["rouge"]
     assert (row.low, row.high) == pytest.approx((interval.low - row.base, interval.high - row.base), abs=1e-12)
     assert not result.paired and result.changed is None and not result.lost and result.verdict == "pass"
@@ -97,7 +97,7 @@ def test_only_a_lock_file_is_replaced(tmp_path):
     other = tmp_path / "predictions.json"
     other.write_text('{"1": "a dog"}')
     with pytest.raises(InputError, match="is not a lock file, expected one, or a name that is free"):
-        write_lock(other, captious.evaluate(captions(), "rouge", Resampling(0)))
+        write_lock(other, captious.evaluate(captions(), "rouge", resampling=Resampling(0)))
     assert other.read_text() == '{"1": "a dog"}'
 
 
@@ -133,4 +133,4 @@ BOMB = base64.b64encode(zlib.compress(bytes(50_000_000), 9)).decode()
 def test_a_damaged_lock_file_is_one_line(lock, text, message):
     lock.write_text(text(json.loads(lock.read_text())))
     with pytest.raises(InputError, match=message):
-        captious.gate(lock, captions(), "rouge", 0, QUICK)
+        captious.gate(lock, captions(), "rouge", 0, resampling=QUICK)

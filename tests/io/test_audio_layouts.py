@@ -24,7 +24,7 @@ def write(tmp_path):
 def test_clotho_references_and_the_predictions_of_dcase(write):
     references = write("clotho.csv", CLOTHO)
     predictions = write("ours.csv", "file_name,caption_predicted\ndog bark.wav,a dog\nRain on roof.wav,rain\n")
-    captions = captious.read(predictions, references)
+    captions = captious.read(predictions, references=references)
     assert captions.ids == ("dog bark.wav", "Rain on roof.wav")
     assert captions["dog bark.wav"].candidates == ("a dog",)
     assert captions["dog bark.wav"].references == ("a dog barks", "the dog barks twice"), "an empty cell is none"
@@ -80,7 +80,7 @@ def test_audiocaps_has_a_row_for_each_reference(write):
         "audiocaps.csv",
         "audiocap_id,youtube_id,start_time,caption\n1,xyz,30,a dog barks\n2,xyz,30,dogs bark\n3,uvw,0,it rains\n",
     )
-    captions = captious.read(write("ours.csv", "youtube_id,caption\nuvw,rain\nxyz,a dog\n"), references)
+    captions = captious.read(write("ours.csv", "youtube_id,caption\nuvw,rain\nxyz,a dog\n"), references=references)
     assert captions["xyz"].references == ("a dog barks", "dogs bark") and captions["uvw"].references == ("it rains",)
 
 

@@ -144,7 +144,7 @@ def test_a_folder_without_any_of_the_images_is_an_error(tmp_path):
 
 def test_a_check_is_a_result(good):
     predictions, references = good
-    result = check({**predictions, "x": "a dog"}, references)
+    result = check({**predictions, "x": "a dog"}, references=references)
     assert "error: captions: 1 id (x) without references" in str(result)
     assert json.loads(result.to_json())["findings"][0]["level"] == "error" and len(result.errors) == 1
     assert "nothing wrong found" in str(check(*good))

@@ -94,7 +94,7 @@ def test_what_is_called_candidate_is_the_candidate(tmp_path):
 
 def test_references_of_a_file_with_predictions_are_the_list(tmp_path):
     path = put(tmp_path, caption=PEOPLE, prediction=WORDS)
-    captions = read(dict(zip(IDS, WORDS, strict=True)), path)
+    captions = read(dict(zip(IDS, WORDS, strict=True)), references=path)
     assert captions["7"].references == tuple(PEOPLE[0])
     assert captions.origin_line == "captions: by id; references: `caption` of hf.parquet, 2 per item"
     rows = [{"id": "7", "caption": "a dog", "text": "a cat"}]
@@ -137,7 +137,7 @@ def test_file_names_as_ids_find_the_references_of_coco(key, file):
         "images": [{"id": 1001, **({"file_name": file} if file else {})}, {"id": 5, "file_name": "other.jpg"}],
         "annotations": [{"image_id": 1001, "caption": "a dog"}, {"image_id": 5, "caption": "a cat"}],
     }
-    captions = read({key: "dogs", "other.jpg": "cats"}, annotations)
+    captions = read({key: "dogs", "other.jpg": "cats"}, references=annotations)
     assert captions.ids == (key, "other.jpg") and captions[key].references == ("a dog",)
     assert captions.origin.remarks == (f"ids are joined by file name: {key!r} is '1001' in references",)
 

@@ -184,7 +184,9 @@ def test_images_of_such_a_data_set_are_the_items(tmp_path):
     data = datasets.Dataset.from_list(rows).cast_column("image", datasets.Image())
     few = {key: PREDICTIONS[key] for key in paths}
     scores = [
-        captious.evaluate(few, "clipscore(captious-mini)", Resampling(0), references=references, images=images)
+        captious.evaluate(
+            few, "clipscore(captious-mini)", resampling=Resampling(0), references=references, images=images
+        )
         for references, images in ((data, None), ({key: REFERENCES[key] for key in paths}, paths))
     ]
     assert list(scores[0]["clipscore"].values) == list(scores[1]["clipscore"].values)
@@ -355,7 +357,10 @@ def test_caparena_auto_as_its_authors_wrote_it(tmp_path):
         ("b.jpg", "the cat sits", ("a cat",)),
     ]
     assert list(captions.columns["ref_model"]) == ["GPT-4o", "CogVLM2"]
-    assert [one.references for one in read({"a.jpg": "x", "b.jpg": "y"}, path)] == [("a dog on a mat",), ("a cat",)]
+    assert [one.references for one in read({"a.jpg": "x", "b.jpg": "y"}, references=path)] == [
+        ("a dog on a mat",),
+        ("a cat",),
+    ]
     images["b.jpg"]["ref_model"] = "MiniCPM"
     path.write_text(json.dumps(images))
     with pytest.raises(InputError, match=r"id 'b.jpg': captions has no 'MiniCPM', the ref_model, only human, GPT-4o"):

@@ -34,7 +34,7 @@ def warnings_of(check_result):
 
 @pytest.mark.parametrize("odd", ["a cat\0 sits", "a cat\x07 sits", "a \ud83dcat sits", "a cat sits\x7f"])
 def test_control_characters_and_halves_of_characters_are_removed_and_counted(odd):
-    captions = read({**TEXTS, "3": odd}, REFERENCES)
+    captions = read({**TEXTS, "3": odd}, references=REFERENCES)
     assert captions["3"].candidates == ("a cat sits",) and len(captions) == 20
     assert captions.origin.cleaned == 1
     assert captions.origin.remarks == (
@@ -75,7 +75,7 @@ def test_a_caption_that_is_none_is_reported_with_the_option_that_leaves_it_out(n
     rows = [{"id": key, "caption": text} for key, text in TEXTS.items()]
     rows[3]["caption"] = nothing
     assert "pass reading=Reading(missing='skip') to leave it out" in refused(rows, REFERENCES)
-    captions = read(rows, REFERENCES, reading=SKIP)
+    captions = read(rows, references=REFERENCES, reading=SKIP)
     kept = 20 if nothing == ["a", None] else 19
     assert len(captions) == kept and captions.skipped == captions.origin.left_out == 20 - kept
     assert any(remark.startswith("captions: 1 left out: caption is ") for remark in captions.origin.remarks)
@@ -88,8 +88,10 @@ def test_skipping_works_without_references_and_for_ids_and_references():
     rows = [{"id": 1, "caption": "a dog"}, {"id": 2, "caption": None}, {"id": None, "caption": "a cat"}]
     captions = read(rows, reading=SKIP)
     assert captions.ids == ("1",) and captions.skipped == 2
-    assert read(["a dog", None, "a cat"], [["dogs"], ["x"], ["cats"]], reading=SKIP)["2"].references == ("cats",)
-    captions = read({"1": "a dog", "2": "a cat"}, {"1": ["dogs", None], "2": [None]}, reading=SKIP)
+    assert read(["a dog", None, "a cat"], references=[["dogs"], ["x"], ["cats"]], reading=SKIP)["2"].references == (
+        "cats",
+    )
+    captions = read({"1": "a dog", "2": "a cat"}, references={"1": ["dogs", None], "2": [None]}, reading=SKIP)
     assert captions.ids == ("1",) and captions["1"].references == ("dogs",) and captions.skipped == 1
 
 
@@ -136,7 +138,7 @@ def test_latin1_is_refused_with_the_way_to_convert_it(tmp_path):
 
 @pytest.mark.parametrize("text", ["", " ", "\u200b", "\ufeff\u200d ", "\u2060\u00ad"])
 def test_captions_that_nobody_sees_are_empty(text):
-    captions = read({**TEXTS, "3": text}, REFERENCES)
+    captions = read({**TEXTS, "3": text}, references=REFERENCES)
     assert captions.candidates.blank.tolist() == [key == "3" for key in TEXTS]
     assert any("1 empty candidate caption (id 3)" in one for one in warnings_of(check({**TEXTS, "3": text})))
 

@@ -218,7 +218,7 @@ def test_dream_1k_as_its_authors_wrote_it(tmp_path):
     table = open_questions(str(path))
     assert [one.text for one in table.questions["7"]] == ["A dog runs.", "The dog barks."]
     assert table.questions["8"] == ()
-    seven, _ = captious.read({"7": "a dog", "8": "a cat"}, path)
+    seven, _ = captious.read({"7": "a dog", "8": "a cat"}, references=path)
     assert seven.references == ("A dog runs and barks.",)
     path.write_text(json.dumps({**DREAM, "extra_info": {}}) + "\n")
     with pytest.raises(InputError, match=r"row 1: no text.response with extra_info.events, expected both as DREAM-1K"):

@@ -62,7 +62,7 @@ CANDIDATE_FILES = {
 def test_candidates_in_every_format(tmp_path, name, zipped):
     content = CANDIDATE_FILES[name].encode()
     path = put(tmp_path, name + ".gz" * zipped, gzip.compress(content) if zipped else content)
-    captions = read(path, REFERENCES)
+    captions = read(path, references=REFERENCES)
     assert captions.ids == ("2", "1")
     assert captions["1"].candidates == ("a dog",) and captions["1"].references == ("the dog", "dogs")
 
@@ -82,12 +82,12 @@ REFERENCE_FILES = {
 
 @pytest.mark.parametrize("name", REFERENCE_FILES)
 def test_references_in_every_format(tmp_path, name):
-    captions = read({1: "a dog", 2: "a cat"}, put(tmp_path, name, REFERENCE_FILES[name]))
+    captions = read({1: "a dog", 2: "a cat"}, references=put(tmp_path, name, REFERENCE_FILES[name]))
     assert {item.id: list(item.references) for item in captions} == REFERENCES
 
 
 def test_coco_annotations_bring_the_image_names(tmp_path):
-    captions = read({1: "a dog", 2: "a cat"}, put(tmp_path, "a.json", json.dumps(COCO_ANNOTATIONS)))
+    captions = read({1: "a dog", 2: "a cat"}, references=put(tmp_path, "a.json", json.dumps(COCO_ANNOTATIONS)))
     assert captions.columns["image"] == ("one.jpg", "two.jpg")
 
 
@@ -116,7 +116,7 @@ def test_standard_input(monkeypatch):
 
 
 def test_ids_join_whether_int_float_or_string():
-    assert read({"1": "a"}, pd.DataFrame({"id": [1.0], "reference": ["b"]}))["1"].references == ("b",)
+    assert read({"1": "a"}, references=pd.DataFrame({"id": [1.0], "reference": ["b"]}))["1"].references == ("b",)
 
 
 def test_columns_can_be_named(tmp_path):
@@ -132,11 +132,11 @@ def test_several_candidates_by_row_or_by_list(tmp_path):
 
 
 def test_empty_candidates_are_kept():
-    assert read({"1": ""}, {"1": ["a"]})["1"].candidate == ""
+    assert read({"1": ""}, references={"1": ["a"]})["1"].candidate == ""
 
 
 def test_missing_ids_can_be_skipped_and_are_counted():
-    captions = read({"1": "a", "2": "b"}, {"2": ["b"], "3": ["c"]}, reading=Reading(missing="skip"))
+    captions = read({"1": "a", "2": "b"}, references={"2": ["b"], "3": ["c"]}, reading=Reading(missing="skip"))
     assert captions.ids == ("2",) and captions.skipped == 2
 
 
@@ -192,14 +192,14 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, case):
 
 
 def test_records_tuples_and_numpy_values_are_taken():
-    captions = read([{"image_id": np.int64(1), "caption": np.str_("a dog")}], {"1": ("the dog", "dogs")})
+    captions = read([{"image_id": np.int64(1), "caption": np.str_("a dog")}], references={"1": ("the dog", "dogs")})
     assert captions["1"].candidate == "a dog" and captions["1"].references == ("the dog", "dogs")
 
 
 def test_karpathys_splits(tmp_path):
     image = {"cocoid": 7, "filename": "7.jpg", "split": "test", "sentences": [{"raw": "a dog"}, {"raw": "dogs"}]}
     path = put(tmp_path, "dataset_coco.json", json.dumps({"images": [image], "dataset": "coco"}))
-    captions = read({7: "one dog"}, path)
+    captions = read({7: "one dog"}, references=path)
     assert captions["7"].references == ("a dog", "dogs")
     assert captions.columns == {"image": ("7.jpg",), "split": ("test",)}
 
@@ -220,11 +220,11 @@ def test_what_the_rows_of_an_item_disagree_on_is_kept_for_each(tmp_path):
 
 def test_references_that_hold_nothing_and_options_that_do_not_exist():
     with pytest.raises(InputError, match="references: contains no captions"):
-        read({"1": "a"}, {})
+        read({"1": "a"}, references={})
     with pytest.raises(InputError, match="missing='ignore', expected error or skip"):
         read({"1": "a"}, reading=Reading(missing="ignore"))
     with pytest.raises(InputError, match="both candidates and references from standard input"):
-        read("-", "-")
+        read("-", references="-")
 
 
 def test_missing_references_are_counted_and_the_first_five_named():
@@ -232,14 +232,14 @@ def test_missing_references_are_counted_and_the_first_five_named():
     with pytest.raises(
         InputError, match=r"7 ids \(1, 2, 3, 4, 5, …\) without references; pass reading=Reading\(missing='skip'\)"
     ):
-        read(candidates, {"0": ["a"]})
+        read(candidates, references={"0": ["a"]})
     with pytest.raises(InputError, match=r"1 id \(9\) without a candidate"):
-        read({"0": "a"}, {"0": ["a"], "9": ["b"]})
+        read({"0": "a"}, references={"0": ["a"], "9": ["b"]})
 
 
 def test_no_id_in_common():
     with pytest.raises(InputError, match=r"none of its 1 id \(a\) is in references, which has 1 id \(b\)"):
-        read({"a": "x"}, {"b": ["y"]}, reading=Reading(missing="skip"))
+        read({"a": "x"}, references={"b": ["y"]}, reading=Reading(missing="skip"))
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -359,7 +359,7 @@ def test_an_id_that_a_parquet_file_has_twice_is_refused(tmp_path):
 def test_candidates_and_references_may_call_their_ids_differently(tmp_path):
     candidates = put(tmp_path, "p.csv", "pic,id,caption\n7,x,a dog\n")
     references = put(tmp_path, "r.csv", "photo,id,caption\n7,y,the dog\n")
-    captions = read(candidates, references, reading=Reading(id_column="pic", references_id_column="photo"))
+    captions = read(candidates, references=references, reading=Reading(id_column="pic", references_id_column="photo"))
     assert captions["7"].references == ("the dog",)
 
 
@@ -371,16 +371,16 @@ def test_the_id_column_of_candidates_does_not_bind_annotations(named):
         "annotations": [{"id": 9, "image_id": 5, "caption": "dogs"}],
     }
     reading = Reading(id_column="pic", references_id_column=named)
-    assert read(candidates, annotations, reading=reading)["5"].references == ("dogs",)
+    assert read(candidates, references=annotations, reading=reading)["5"].references == ("dogs",)
     if named is None:
-        assert read(candidates, {5: ["dogs"]}, reading=reading)["5"].references == ("dogs",)
+        assert read(candidates, references={5: ["dogs"]}, reading=reading)["5"].references == ("dogs",)
     # a column that the annotations have is taken
     files = [{"image": "x.jpg", "caption": "a dog"}]
-    assert read(files, annotations, reading=Reading(id_column="image"))["x.jpg"].references == ("dogs",)
+    assert read(files, references=annotations, reading=Reading(id_column="image"))["x.jpg"].references == ("dogs",)
 
 
 def test_the_set_has_the_paths_of_its_images(photos):
-    captions = read({"red": "a", "1": "b"}, {"red": ["c"], "1": ["d"]}, photos)
+    captions = read({"red": "a", "1": "b"}, references={"red": ["c"], "1": ["d"]}, images=photos)
     assert captions.columns["image"] == (str(photos / "red.png"), str(photos / "1"))
     named = read([{"id": 1, "caption": "a", "image": "elsewhere/green.jpg"}], reading=Reading(images=photos))
     assert named.columns["image"] == (str(photos / "green.png"),)
@@ -389,7 +389,7 @@ def test_the_set_has_the_paths_of_its_images(photos):
 def test_arguments_win_over_the_reading_and_lists_of_records_are_references():
     reading = Reading(references=[{"id": 1, "caption": "old"}])
     assert read({"1": "a"}, reading=reading)["1"].references == ("old",)
-    assert read({"1": "a"}, {"1": ["new"]}, reading=reading)["1"].references == ("new",)
+    assert read({"1": "a"}, references={"1": ["new"]}, reading=reading)["1"].references == ("new",)
 
 
 def test_several_columns_make_an_id(tmp_path):
@@ -505,10 +505,13 @@ def test_the_captions_of_flickr_as_their_authors_wrote_them(tmp_path):
     text = "1.jpg#0\tA dog runs .\n1.jpg#1\tTwo dogs .\n2.jpg#0\tA cat .\n"
     for name in ("Flickr8k.token.txt", "results_20130124.token", "f.tsv"):
         path = put(tmp_path, name, text)
-        assert read({"1.jpg": "a dog", "2.jpg": "a cat"}, path)["1.jpg"].references == ("A dog runs .", "Two dogs .")
+        assert read({"1.jpg": "a dog", "2.jpg": "a cat"}, references=path)["1.jpg"].references == (
+            "A dog runs .",
+            "Two dogs .",
+        )
         assert read(path, reading=Reading(several=True))["1.jpg"].candidates == ("A dog runs .", "Two dogs .")
     with pytest.raises(InputError, match="line 2: 'no tab', expected image#number, a tab and a caption"):
-        read({"1.jpg": "a dog"}, put(tmp_path, "f.tsv", "1.jpg#0\tA dog\nno tab\n"))
+        read({"1.jpg": "a dog"}, references=put(tmp_path, "f.tsv", "1.jpg#0\tA dog\nno tab\n"))
 
 
 def test_the_output_of_chair_is_read(tmp_path):

@@ -173,10 +173,10 @@ def test_what_cannot_be_is_one_line(folder, written, says):
 
 
 def test_the_command_scores_with_it(folder, tmp_path):
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     (tmp_path / "p.csv").write_text("id,caption\n1,a dog runs\n2,a cat\n")
     (tmp_path / "r.json").write_text('{"1": ["the dog runs on"], "2": ["a cat"]}')
     given = ["score", str(tmp_path / "p.csv"), "-r", str(tmp_path / "r.json"), "-m", f"bertscore(weights={folder})"]
-    done = CliRunner().invoke(build(), [*given, "--device", "cpu"])
+    done = CliRunner().invoke(build_app(), [*given, "--device", "cpu"])
     assert done.exit_code == 0 and "BERTScore" in done.output, done.output

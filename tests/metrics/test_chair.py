@@ -73,7 +73,7 @@ def test_paired_tests_keep_an_item_in_which_one_system_names_nothing():
     columns = [{"id": 1, "objects": ["dog"]}, {"id": 2, "objects": ["dog"]}]
     a = [{**columns[0], "caption": "a dog and a cup"}, {**columns[1], "caption": "so nice"}]
     b = [{**columns[0], "caption": "a dog, a cup"}, {**columns[1], "caption": "a dog, a dog"}]
-    compared = captious.compare({"a": a, "b": b}, "chair(value=i)", Resampling(samples=10))
+    compared = captious.compare({"a": a, "b": b}, "chair(value=i)", resampling=Resampling(samples=10))
     (row,) = compared.differences
     assert row.difference == pytest.approx(1 / 4 - 1 / 2) and row.items == 2
 
@@ -190,10 +190,10 @@ def annotations(tmp_path):
 def test_make_objects(tmp_path):
     from click.testing import CliRunner
 
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     out = tmp_path / "objects.parquet"
-    done = CliRunner().invoke(build(), ["make", "objects", *annotations(tmp_path), "--out", str(out)])
+    done = CliRunner().invoke(build_app(), ["make", "objects", *annotations(tmp_path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "2 images; objects of an image: instances 0.50, captions_singularize 1.00" in done.output
     made = open_table(str(out))
@@ -305,7 +305,7 @@ def test_the_page_shows_the_marked_caption_and_what_only_captions_know(tmp_path)
 
 
 def test_explanations_of_all_values_show_the_caption_twice(tmp_path):
-    report = captious.evaluate(WHOLE, "chair", Resampling(0))
+    report = captious.evaluate(WHOLE, "chair", resampling=Resampling(0))
     notes = report.explain("1").document().notes
     assert notes == [
         "CHAIR recall 1.0000: the same objects are in CHAIR F1",

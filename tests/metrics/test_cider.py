@@ -74,7 +74,7 @@ def test_a_length_penalty_that_erases_everything_is_said():
     assert "cut 100% of the captions by more than 90%: captions have 231 words, references 173 (medians)" in line
     assert "cider(variant=plain)" in line
     assert not any("penalty" in line for line in Cider(variant="plain").measure(captions).warnings)
-    assert line in captious.evaluate(captions, "cider", Resampling(0)).warnings
+    assert line in captious.evaluate(captions, "cider", resampling=Resampling(0)).warnings
 
 
 @pytest.mark.parametrize(("words", "cut"), [(172, False), (161, False), (160, True), (186, True), (185, False)])
@@ -100,6 +100,6 @@ def test_usual_captions_are_not_tokenized_for_the_lengths(monkeypatch):
 def test_lengths_are_those_of_the_whole_set_and_of_each_system():
     """Systems that are compared are scored together, and a set in chunks; a warning is about one system as a whole."""
     near, far = long_captions(20, 20), long_captions(90, 20)
-    compared = captious.compare({"near": near, "far": far}, "cider", Resampling(0), permutations=10)
+    compared = captious.compare({"near": near, "far": far}, "cider", resampling=Resampling(0), permutations=10)
     lines = [line for line in compared.document().warnings if "penalty" in line]
     assert len(lines) == 1 and lines[0].startswith("far: CIDEr-D's length penalty cut 100%")

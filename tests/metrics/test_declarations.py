@@ -44,19 +44,19 @@ def printed(result) -> list[str]:
 
 
 def test_a_value_without_a_limit_has_decimals():
-    report = evaluate(CAPTIONS, Length(), Resampling(50))
+    report = evaluate(CAPTIONS, Length(), resampling=Resampling(50))
     assert "2.5000" in printed(report) and "2.0000 – 3.0000" in printed(report)
 
 
 def test_declared_decimals_are_printed_and_never_in_per_cent():
-    report = evaluate(CAPTIONS, [OneDecimal(), "rouge"], Resampling(50))
+    report = evaluate(CAPTIONS, [OneDecimal(), "rouge"], resampling=Resampling(50))
     for shown in (report, report.in_percent()):
         assert "2.5" in printed(shown) and "2.0 – 3.0" in printed(shown)
     assert "91.5" in printed(report.in_percent())
     assert "2.0" in printed(report.worst(1, "one_decimal"))
     assert [one.decimals for one in report.data()["metrics"]] == [1, None]
     longer = replace(CAPTIONS, candidates=CaptionSet.of({"1": "a red dog", "2": "a red cat"}).candidates)
-    assert "+0.5" in printed(compare({"a": CAPTIONS, "b": longer}, OneDecimal(), Resampling(50)))
+    assert "+0.5" in printed(compare({"a": CAPTIONS, "b": longer}, OneDecimal(), resampling=Resampling(50)))
 
 
 def test_a_count_is_a_whole_number():

@@ -143,15 +143,15 @@ def test_novelty_against_a_file_of_training_captions(tmp_path):
 def test_words_are_those_of_runs_and_filters(tmp_path):
     """The metric, the column that a run stores and the name in a filter are one count: 3 words, and (1 + 4) / 2."""
     texts = {"1": "a  red dog", "2": ["cat", "the cat's bed ."], "3": ""}
-    report = captious.evaluate(texts, "words", Resampling(0))
+    report = captious.evaluate(texts, "words", resampling=Resampling(0))
     assert report["words"].values.tolist() == [3, 2.5, 0]
     assert report["words"].corpus == (3 + 1 + 4 + 0) / 4, "a mean over captions"
     report.save(tmp_path / "run")
     run = captious.open_run(tmp_path / "run")
     assert run.table(run.names[0])["words"].to_pylist() == [3, 2.5, 0]
     assert captious.keep(tmp_path / "run", "words >= 2.5").passing == 2
-    assert captious.evaluate({"1": "一只狗。"}, "words", Resampling(0), language="zh")["words"].corpus == 3
+    assert captious.evaluate({"1": "一只狗。"}, "words", resampling=Resampling(0), language="zh")["words"].corpus == 3
 
 
 def test_words_are_not_among_all():
-    assert "words" not in captious.evaluate({"1": "a dog"}, "all", Resampling(0)).measurements
+    assert "words" not in captious.evaluate({"1": "a dog"}, "all", resampling=Resampling(0)).measurements

@@ -53,7 +53,7 @@ def amounts(explanation):
 
 
 def assert_adds_up(metrics, captions):
-    report = captious.evaluate(captions, metrics, Resampling(0))
+    report = captious.evaluate(captions, metrics, resampling=Resampling(0))
     for measurement in report:
         for id in captions.ids:
             explanation = measurement.metric.explain(captions, id)
@@ -219,7 +219,9 @@ def test_an_item_without_a_value_says_why():
 
 
 def test_a_metric_that_cannot_explain_says_so():
-    report = captious.evaluate({"1": "a dog"}, "rouge,vocab_size", Resampling(0), references={"1": ["a dog"]})
+    report = captious.evaluate(
+        {"1": "a dog"}, "rouge,vocab_size", resampling=Resampling(0), references={"1": ["a dog"]}
+    )
     with pytest.raises(InputError, match=r"^vocab_size does not explain single values, only rouge$"):
         report.explain("1", "vocab_size")
     explanations = report.explain("1")
@@ -231,7 +233,9 @@ def test_a_metric_that_cannot_explain_says_so():
 
 def test_bleu_is_bleu_4_among_the_explanations_too():
     captions = {"1": "a red dog runs in the park"}
-    report = captious.evaluate(captions, "bleu", Resampling(0), references={"1": ["a red dog runs in a park"]})
+    report = captious.evaluate(
+        captions, "bleu", resampling=Resampling(0), references={"1": ["a red dog runs in a park"]}
+    )
     explanations = report.explain("1")
     assert explanations["bleu"].metric == explanations["BLEU-4"].metric == "bleu(n=4)"
     assert explanations["bleu(n=1)"].metric == "bleu(n=1)"
@@ -284,7 +288,7 @@ def test_an_order_whose_n_grams_a_higher_one_has_is_not_printed_but_in_the_data(
 def test_a_page_and_a_notebook_show_it_whatever_captions_hold(meteor):
     nasty = "<script>alert(1)</script> a dog </td><!-- title -->"
     captions = CaptionSet.of({nasty: [nasty, "a dog"]}, {nasty: [nasty, "a big dog"]})
-    report = captious.evaluate(captions, f"bleu(n=4),rouge,cider,meteor(resources={meteor})", Resampling(0))
+    report = captious.evaluate(captions, f"bleu(n=4),rouge,cider,meteor(resources={meteor})", resampling=Resampling(0))
     explanations = report.explain(nasty)
     assert isinstance(explanations, Explanations)
     for markup in (html.render_page(explanations.document()), explanations._repr_html_()):

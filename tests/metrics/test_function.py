@@ -33,7 +33,7 @@ def no_functions(monkeypatch):
 
 
 def test_a_function_of_caption_and_references_is_a_metric():
-    report = evaluate(CAPTIONS, [metric_from(shared, range=(0, 1)), "rouge"], Resampling(100))
+    report = evaluate(CAPTIONS, [metric_from(shared, range=(0, 1)), "rouge"], resampling=Resampling(100))
     measured = report["shared"]
     assert measured.values.tolist() == pytest.approx([(2 / 3 + 1) / 2, 1])
     assert measured.corpus == pytest.approx((2 / 3 + 1 + 1) / 3)  # the mean over captions

@@ -49,12 +49,12 @@ def test_all_is_what_the_data_allow_without_models_or_downloads(monkeypatch):
 
 def test_all_in_python(monkeypatch):
     monkeypatch.setattr(resources, "has_tables", lambda named: False)
-    report = evaluate({"1": "a dog", "2": "a cat"}, "all", Resampling(0), references=REFERENCES)
+    report = evaluate({"1": "a dog", "2": "a cat"}, "all", resampling=Resampling(0), references=REFERENCES)
     assert {"bleu(n=4)", "cider", "vocab_size"} <= {*report.measurements}
     both = compare(
         {"a": {"1": ["a dog", "dogs"], "2": ["a cat", "x"]}, "b": {"1": "a dog", "2": "a cat"}},
         ["all"],
-        Resampling(0),
+        resampling=Resampling(0),
         references=REFERENCES,
     )
     assert not {"mbleu(n=4)", "lsa"} & {*both.reports["a"].measurements}  # one system has one candidate an item

@@ -134,7 +134,7 @@ def test_processes_give_the_same_tuples_in_the_same_order(monkeypatch):
     alone = {text: parse_facts([text], DEFAULT, False)[text] for text in texts}
     monkeypatch.setattr(graphs, "MANY", 2)
     monkeypatch.setattr(graphs, "TASK", 3)
-    monkeypatch.setattr(graphs, "facts", None)  # the processes have their own
+    monkeypatch.setattr(graphs, "list_facts", None)  # the processes have their own
     done = []
     with using(Runtime(cache=False, workers=2, progress=lambda *report: done.append(report))):
         together = parse_facts(texts, DEFAULT, False)
@@ -176,7 +176,7 @@ def test_an_item_is_explained_by_its_tuples(wordnet):
     report = captious.evaluate(
         {"1": "A dog barks at a bird .", "2": "A cat ."},
         f"rouge,spice(resources={wordnet})",
-        captious.Resampling(0),
+        resampling=captious.Resampling(0),
         references={"1": ["A big hound barks at a cat ."], "2": ["A cat ."]},
     )
     explanation = report.explain("1")["spice"]
@@ -209,7 +209,7 @@ def test_matched_tuples_add_up_to_the_value(wordnet):
     }
     references = {key: ["A crimson hound chases two dogs .", "A red dog ."] for key in candidates}
     forms = f"spice(resources={wordnet}),spice(synsets=no,matching=one-to-one),spice(subset=color,resources={wordnet})"
-    report = captious.evaluate(candidates, forms, captious.Resampling(0), references=references)
+    report = captious.evaluate(candidates, forms, resampling=captious.Resampling(0), references=references)
     for key in candidates:
         for explanation in report.explain(key):
             value = report[explanation.metric].items[key]
@@ -242,7 +242,7 @@ def test_the_page_holds_the_graphs(wordnet):
     from captious.render.items import build_explorer_data
 
     captions = captious.CaptionSet.of({"1": ["A dog ."], "2": ["A cat ."]}, {"1": ["A hound ."], "2": ["A bird ."]})
-    report = captious.evaluate(captions, f"rouge,spice(resources={wordnet})", captious.Resampling(0))
+    report = captious.evaluate(captions, f"rouge,spice(resources={wordnet})", resampling=captious.Resampling(0))
     (items,) = [one for one in report.document().sections if hasattr(one, "explain")]
     (graphs,) = build_explorer_data(items)[0]["explanations"]
     assert graphs["metric"] == 1
@@ -277,12 +277,12 @@ def test_graphs_with_references_say_what_matches(wordnet, monkeypatch):
 def test_the_command_prints_the_first_and_saves_all(tmp_path):
     from click.testing import CliRunner
 
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     captions = [{"id": number, "caption": f"Dog {number} runs ."} for number in range(20)]
     (tmp_path / "captions.json").write_text(json.dumps(captions))
     out = tmp_path / "graphs.jsonl"
-    result = CliRunner().invoke(build(), ["make", "graphs", str(tmp_path / "captions.json"), "--out", str(out)])
+    result = CliRunner().invoke(build_app(), ["make", "graphs", str(tmp_path / "captions.json"), "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "Dog 7" in result.stdout and "Dog 8" not in result.stdout and "the first 8 captions" in result.stdout
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
@@ -302,7 +302,9 @@ def test_agreement_with_the_original_on_flickr8k_expert(shared_data, meteor_tabl
         references[one.get("image", one.get("id"))] = one.get("captions", one.get("references"))
     candidates = {str(number): row["caption"] for number, row in enumerate(rows)}
     theirs = {str(number): references[row["image"]] for number, row in enumerate(rows)}
-    values = captious.evaluate(candidates, "spice", captious.Resampling(0), references=theirs)["spice"].values
+    values = captious.evaluate(candidates, "spice", resampling=captious.Resampling(0), references=theirs)[
+        "spice"
+    ].values
     original = np.array([row["f"] for row in rows])
     assert np.corrcoef(values, original)[0, 1] >= 0.95
     assert abs(values.mean() - original.mean()) < 0.005

@@ -31,7 +31,7 @@ def output(tmp_path):
 
 
 def test_values_are_joined_by_id(output):
-    report = captious.evaluate(CAPTIONS, f"spice_original({output})", captious.Resampling(0))
+    report = captious.evaluate(CAPTIONS, f"spice_original({output})", resampling=captious.Resampling(0))
     assert report["spice_original"].items == {"1": 0.1, "2": 0.2, "3": 0.3}
     assert report["spice_original"].corpus == pytest.approx(0.2)
     assert report.label(str(report["spice_original"].metric)) == "SPICE (original)"
@@ -41,7 +41,7 @@ def test_values_are_joined_by_id(output):
 def test_null_and_absent_ids_have_no_value(tmp_path):
     path = tmp_path / "spice.json"
     path.write_text(json.dumps([entry(1, 0.1, Color=None), entry(2, 0.2, Color=0.5)]))
-    report = captious.evaluate(CAPTIONS, f"spice_original({path},subset=color)", captious.Resampling(0))
+    report = captious.evaluate(CAPTIONS, f"spice_original({path},subset=color)", resampling=captious.Resampling(0))
     assert report["spice_original"].items["2"] == 0.5
     assert report["spice_original"].reasons == {
         "1": "the original has no value",
@@ -60,7 +60,9 @@ def test_the_two_stand_side_by_side_with_their_correlation(output, monkeypatch):
         return Measurement(self, captions.ids, rows, Signature.of(self, captions, state, 0, {}))
 
     monkeypatch.setattr(Spice, "measure", measure)
-    report = captious.evaluate(CAPTIONS, f"spice,spice_original({output})", captious.Resampling(0), references=CAPTIONS)
+    report = captious.evaluate(
+        CAPTIONS, f"spice,spice_original({output})", resampling=captious.Resampling(0), references=CAPTIONS
+    )
     # ours .2 .1 .3, the original's .1 .2 .3: both have mean .2; r = (0 + 0 + .01) / .02
     assert report.document().notes[1:] == [
         "SPICE (spaCy) beside SPICE (original), 3 items that both have: mean 0.2000 and 0.2000, "

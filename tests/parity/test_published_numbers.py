@@ -23,7 +23,7 @@ from captious.options import Resampling
 )
 def test_the_example_of_clipscore(shared_data, captions, expected):
     folder = shared_data / "clipscore_example"
-    report = evaluate(read(folder / captions, folder / "refs.json"), "bleu,rouge,cider")
+    report = evaluate(read(folder / captions, references=folder / "refs.json"), "bleu,rouge,cider")
     assert [round(measurement.corpus, 4) for measurement in report] == expected
 
 

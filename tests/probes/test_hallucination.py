@@ -96,7 +96,7 @@ def test_what_it_refuses():
 def test_the_command(tmp_path):
     from click.testing import CliRunner
 
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     paths = []
     for name, texts in (("a", FIRST), ("b", SECOND)):
@@ -105,7 +105,7 @@ def test_the_command(tmp_path):
         ]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
         paths.append(str(tmp_path / f"{name}.json"))
-    done = CliRunner().invoke(build(), ["probe", "hallucination", *paths, "--json", "--samples", "20"])
+    done = CliRunner().invoke(build_app(), ["probe", "hallucination", *paths, "--json", "--samples", "20"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["systems"]["b"]["pairs"] == [
         {"invented": "zebra", "real": "dining table", "images": 1}

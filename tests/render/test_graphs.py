@@ -96,7 +96,11 @@ def test_the_lists_hold_what_became_of_every_tuple():
 
 def test_words_cannot_become_markup():
     graph = Graph([Statement((NASTY, NASTY, "b"), True)], [(NASTY,)], NASTY)
-    for text in (draw_graph(graph), render_page(Document("t", sections=[graph])), render_notebook(Document("t", sections=[graph]))):
+    for text in (
+        draw_graph(graph),
+        render_page(Document("t", sections=[graph])),
+        render_notebook(Document("t", sections=[graph])),
+    ):
         assert "<script>alert" not in text and "<b onclick" not in text
 
 

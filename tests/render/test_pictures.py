@@ -32,7 +32,11 @@ def test_equal_paths_and_equal_pictures_are_kept_once(tmp_path):
 def test_a_named_pipe_a_folder_and_a_device_are_no_pictures(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     assert make_thumbnail(str(tmp_path / "pipe.png")) is None
-    assert make_thumbnail(str(tmp_path)) is None and make_thumbnail("/dev/zero") is None and make_thumbnail("nothing.png") is None
+    assert (
+        make_thumbnail(str(tmp_path)) is None
+        and make_thumbnail("/dev/zero") is None
+        and make_thumbnail("nothing.png") is None
+    )
 
 
 def test_a_decompression_bomb_is_left_out(tmp_path, monkeypatch):

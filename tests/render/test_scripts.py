@@ -84,7 +84,9 @@ def test_pages_give_texts_their_own_direction():
 
 
 def test_the_page_of_a_report_knows_the_language_and_counts_its_words():
-    report = captious.evaluate(["一只狗。"], "rouge", Resampling(0), references=[["两只狗。"]], language="zh")
+    report = captious.evaluate(
+        ["一只狗。"], "rouge", resampling=Resampling(0), references=[["两只狗。"]], language="zh"
+    )
     drawn = render_page(report.document())
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*)</script>', drawn)[1])
     assert data["language"] == "zh" and data["lengths"] == [[3.0]]
@@ -93,7 +95,7 @@ def test_the_page_of_a_report_knows_the_language_and_counts_its_words():
 
 def test_a_browser_marks_letters_of_scripts_without_spaces_and_whole_words_of_others(drawn):
     candidates, references = ["小さな犬が走る", "भूरा कुत्ता"], [["小さな猫が走る"], ["काला कुत्ता"]]
-    report = captious.evaluate(candidates, "rouge", Resampling(0), references=references, language="hi")
+    report = captious.evaluate(candidates, "rouge", resampling=Resampling(0), references=references, language="hi")
     text = drawn(render_page(report.document()))
     text = text.partition('id="item-list"')[2]  # behind the line that explains the marks
     assert re.findall('class="hit">([^<]*)<', text) == [*"小さなが走る", "कुत्ता"], "vowel signs belong to the word"

@@ -60,7 +60,7 @@ def train(rewards, steps, gamed=lambda step: 0.0, better=lambda step: 0.0):
 
 def monitored(out, **options):
     given = {"watch": "cider, rouge, distinct_n, words", "every": 5, **options}
-    return captious.rewards(METRIC, DEMO.references, DEMO.images, out=out, **given)
+    return captious.rewards(METRIC, references=DEMO.references, images=DEMO.images, out=out, **given)
 
 
 def ramp(step):
@@ -111,7 +111,7 @@ def test_what_is_written_is_a_run_that_other_commands_read(rigged):
     assert captions.ids[0] == "0-0-0" and captions.columns["step"][-1] == 40
     keys, texts = policy(40, 1.0)
     assert list(captions.candidates.values[-32:]) == texts
-    expected = captious.Scorer("cider", DEMO.references)(keys, texts)["cider"]
+    expected = captious.Scorer("cider", references=DEMO.references)(keys, texts)["cider"]
     stored = captious.open_run(out)["cider"].values[-32:]
     np.testing.assert_allclose(stored, expected, rtol=1e-12)
     table = run.table(run.names[-1])
@@ -299,18 +299,18 @@ def test_a_fault_of_the_monitor_ends_no_training(tmp_path):
 
 def test_what_cannot_be_meant_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"watch=.* needs out="):
-        captious.rewards("rouge", DEMO.references, watch="cider")
+        captious.rewards("rouge", references=DEMO.references, watch="cider")
     with pytest.raises(InputError, match="watch: rouge is rewarded"):
-        captious.rewards("rouge", DEMO.references, watch="rouge", out=tmp_path / "a")
+        captious.rewards("rouge", references=DEMO.references, watch="rouge", out=tmp_path / "a")
     with pytest.raises(InputError, match="every=0"):
-        captious.rewards("rouge", DEMO.references, watch="cider", every=0, out=tmp_path / "a")
-    captious.rewards("rouge", DEMO.references, watch="cider", out=tmp_path / "a")
+        captious.rewards("rouge", references=DEMO.references, watch="cider", every=0, out=tmp_path / "a")
+    captious.rewards("rouge", references=DEMO.references, watch="cider", out=tmp_path / "a")
     with pytest.raises(InputError, match="contains the checks of other rewards"):
-        captious.rewards("rouge", DEMO.references, watch="bleu", out=tmp_path / "a")
+        captious.rewards("rouge", references=DEMO.references, watch="bleu", out=tmp_path / "a")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="is not a reward run"):
-        captious.rewards("rouge", DEMO.references, watch="cider", out=tmp_path / "full")
+        captious.rewards("rouge", references=DEMO.references, watch="cider", out=tmp_path / "full")
     captious.evaluate({"1": "a"}, "rouge", references={"1": "a"}).save(tmp_path / "scored")
     with pytest.raises(InputError, match="is not of a reward run"):
         read_drift(tmp_path / "scored")
@@ -475,7 +475,7 @@ def probed(out, said, **options):
         return [said["text"] or DEMO.systems["solid"][key].candidate for key in ids]
 
     given = {"watch": "cider, rouge", "every": 5, "probe": IDS[:10], "generate": generate, **options}
-    return captious.rewards(METRIC, DEMO.references, DEMO.images, out=out, **given), asked
+    return captious.rewards(METRIC, references=DEMO.references, images=DEMO.images, out=out, **given), asked
 
 
 def test_a_probe_set_is_checked_instead_of_the_batch(tmp_path):
@@ -490,7 +490,9 @@ def test_a_probe_set_is_checked_instead_of_the_batch(tmp_path):
     assert drift.logged[0].texts == [DEMO.systems["solid"][key].candidate for key in IDS[:10]]
     assert drift.alarms == [20, 25] and any("at step 20" in one for one in warned)
     assert "of the same 10 items" in drift.document().about
-    expected = captious.Scorer(METRIC, DEMO.references, DEMO.images)(IDS[:10], [NGRAM] * 10)["clipscore"]
+    expected = captious.Scorer(METRIC, references=DEMO.references, images=DEMO.images)(IDS[:10], [NGRAM] * 10)[
+        "clipscore"
+    ]
     np.testing.assert_allclose(drift.logged[-1].reward, expected, rtol=1e-6)
     with pytest.raises(InputError, match="contains the checks of other rewards or with other settings"):
         probed(tmp_path / "run", said, probe=IDS[:9])
@@ -522,15 +524,17 @@ def test_prompts_that_are_the_same_each_time_are_compared_with_themselves():
 
 def test_a_probe_that_cannot_be_meant_is_refused_and_one_that_fails_ends_no_training(tmp_path):
     with pytest.raises(InputError, match=r"probe=... and generate=...: expected ids of items, and a function"):
-        captious.rewards("rouge", DEMO.references, probe=IDS[:2], out=tmp_path / "a")
+        captious.rewards("rouge", references=DEMO.references, probe=IDS[:2], out=tmp_path / "a")
     with pytest.raises(InputError, match=r"probe=... needs out="):
-        captious.rewards("rouge", DEMO.references, probe=IDS[:2], generate=list)
+        captious.rewards("rouge", references=DEMO.references, probe=IDS[:2], generate=list)
     with pytest.raises(InputError, match="probe: '77' is not among the references or images"):
-        captious.rewards("rouge", DEMO.references, probe=["77"], generate=list, out=tmp_path / "a")
+        captious.rewards("rouge", references=DEMO.references, probe=["77"], generate=list, out=tmp_path / "a")
     with pytest.raises(InputError, match=r"probe=... needs the references and images of its items by id"):
         captious.rewards("rouge", probe=["1"], generate=list, out=tmp_path / "a")
     with pytest.raises(InputError, match=r"probe=... needs the 'objects' of its items by id"):
-        captious.rewards("chair", DEMO.references, probe=IDS[:2], generate=list, out=tmp_path / "a")
-    rewards = captious.rewards("rouge", DEMO.references, probe=IDS[:2], generate=lambda ids: [], out=tmp_path / "a")
+        captious.rewards("chair", references=DEMO.references, probe=IDS[:2], generate=list, out=tmp_path / "a")
+    rewards = captious.rewards(
+        "rouge", references=DEMO.references, probe=IDS[:2], generate=lambda ids: [], out=tmp_path / "a"
+    )
     with pytest.warns(RuntimeWarning, match="not monitored at this step: generate: 0 captions for 2 items"):
         assert rewards[0](completions=["a dog"], id=IDS[:1])[0] is not None

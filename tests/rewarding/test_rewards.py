@@ -113,7 +113,7 @@ def test_an_empty_caption_gets_the_floor_also_where_its_value_would_be_good():
     texts = ["<caption>a dog and a cat</caption>", "<caption> </caption>", "<caption>a dog", ""]
     columns = {"references": [rows[0]["references"]] * 4, "objects": [["dog"]] * 4}
     values = {one.__name__: one(completions=texts, **columns) for one in rewards}
-    assert Scorer("chair", captious.read([{**rows[0], "caption": "x"}]))(["1"], [""])["chair"][0] == 0
+    assert Scorer("chair", references=captious.read([{**rows[0], "caption": "x"}]))(["1"], [""])["chair"][0] == 0
     assert values["captious/chair_s"] == [-1.0, -1.0, -1.0, -1.0]  # the first one names a cat that is not there
     assert values["captious/rouge"][0] > 0 and values["captious/rouge"][1:] == [0.0, 0.0, 0.0]
     good = ["<caption>a dog</caption>"]
@@ -191,7 +191,7 @@ def test_images_come_from_a_folder_by_id_or_from_a_column():
     keys = list(demo.systems["solid"].ids[:6])
     captions = [demo.systems["solid"][key].candidate for key in keys]
     metric = "clipscore(captious-mini)"
-    by_id = captious.rewards(f"{metric}, rouge", demo.references, demo.images)
+    by_id = captious.rewards(f"{metric}, rouge", references=demo.references, images=demo.images)
     expected = by_id[0](completions=captions, id=keys)
     pictures = [Image.open(demo.images / f"{key}.png") for key in keys]
     folder_alone = captious.rewards(metric, images=demo.images)
@@ -201,11 +201,11 @@ def test_images_come_from_a_folder_by_id_or_from_a_column():
     by_column = captious.rewards(metric)
     assert by_column[0](completions=captions, image=pictures) == pytest.approx(expected)
     assert by_column[0](completions=captions, images=[[one] for one in pictures]) == pytest.approx(expected)
-    mixed = captious.rewards(f"{metric}, cider", demo.references)
+    mixed = captious.rewards(f"{metric}, cider", references=demo.references)
     assert mixed[0](completions=captions, id=keys, image=pictures) == pytest.approx(expected)
     assert (
         mixed[1](completions=captions, id=keys, image=pictures)
-        == Scorer("cider", demo.references)(keys, captions)["cider"].tolist()
+        == Scorer("cider", references=demo.references)(keys, captions)["cider"].tolist()
     )
 
 
@@ -250,7 +250,7 @@ def test_two_judges_are_asked_at_the_same_time(server, tmp_path):
     )
     values = [one(completions=CAPTIONS[:1], id=IDS[:1]) for one in rewards]
     assert values[0] == values[2] == [0.8]
-    assert values[1] == Scorer("rouge", REFERENCES)(IDS[:1], CAPTIONS[:1])["rouge"].tolist()
+    assert values[1] == Scorer("rouge", references=REFERENCES)(IDS[:1], CAPTIONS[:1])["rouge"].tolist()
     assert len(server.bodies) == 2
 
 
@@ -368,7 +368,7 @@ def test_no_caption_raises_or_is_infinite():
 def test_a_half_of_a_surrogate_pair_is_the_fault_of_the_caption():
     """It is scored with U+FFFD in its place; a technical gap would be None, which a policy could learn."""
     strict = captious.metric_from(lambda candidate, references: float(len(candidate.encode())), "bytes", range=(0, 99))
-    (reward,) = captious.rewards([strict], {"1": ["a dog runs"]})
+    (reward,) = captious.rewards([strict], references={"1": ["a dog runs"]})
     texts = ["a dog \ud83d", "a dog \ud83d\udc15"]
     assert reward(completions=texts, id=["1", "1"]) == [len("a dog \ufffd".encode()), len("a dog 🐕".encode())]
 
@@ -382,7 +382,7 @@ def test_objects_come_with_the_references_or_from_a_column():
     assert rewards[1](**columns, objects=objects) == [0.0, -1.0, -1.0]
     assert (
         rewards[0](**columns, objects=objects)
-        == Scorer("rouge", REFERENCES)(columns["id"], columns["completions"])["rouge"].tolist()
+        == Scorer("rouge", references=REFERENCES)(columns["id"], columns["completions"])["rouge"].tolist()
     )
     known = captious.CaptionSet.of({"1": ""}, {"1": REFERENCES["1"]}, {"objects": [["dog"]]})
     assert captious.rewards("chair", references=known)[0](completions=["a dog", "a cat"], id=["1", "1"]) == [0.0, -1.0]
@@ -455,7 +455,7 @@ def test_importing_captious_imports_neither_torch_nor_trl():
 def test_a_weighted_sum_and_verls_call():
     """As verl's naive manager calls it: keywords, in a thread, with what it adds to extra_info."""
     one = captious.rewards("0.7*rouge + 0.3*bleu(n=1)", references=REFERENCES).sum
-    expected = Scorer("rouge, bleu(n=1)", REFERENCES)(IDS, CAPTIONS)
+    expected = Scorer("rouge, bleu(n=1)", references=REFERENCES)(IDS, CAPTIONS)
     sums = [0.7 * a + 0.3 * b for a, b in zip(expected["rouge"], expected["bleu"], strict=True)]
     assert one(completions=CAPTIONS, id=IDS) == pytest.approx(sums, rel=1e-12)
     compute_score = pickle.loads(pickle.dumps(one.compute_score))
@@ -508,7 +508,7 @@ def test_ms_swifts_plug_ins_as_its_trainer_makes_and_calls_them():
         "images": [[{"bytes": None, "path": "x"}]] * 4,
     }
     values = made[0](CAPTIONS, **columns, id=IDS, trainer_state=object())
-    assert values == Scorer("rouge", REFERENCES)(IDS, CAPTIONS)["rouge"].tolist()
+    assert values == Scorer("rouge", references=REFERENCES)(IDS, CAPTIONS)["rouge"].tolist()
     copy = pickle.loads(pickle.dumps(orms["captious/rouge"](args=None)))
     assert copy(CAPTIONS, id=IDS) == values and type(copy).__name__ == "captious/rouge"
     with pytest.warns(RuntimeWarning):

@@ -62,14 +62,14 @@ def test_scaled_rewards_of_references_have_a_spread_of_one_and_document_frequenc
     rewards = captious.rewards(
         "cider, clipscore(captious-mini)", references=demo.references, images=demo.images, scale="references"
     )
-    ids = [str(key) for key in Scorer("cider", demo.references).ids]
+    ids = [str(key) for key in Scorer("cider", references=demo.references).ids]
     by_id = {str(item.id): item for item in demo.systems["solid"]}
     first = [by_id[key].references[0] for key in ids]
     looking = rewards[1](completions=first, id=ids)  # an encoder does not read the references
     assert np.std(looking) == pytest.approx(1, abs=1e-3)
     others = {key: list(by_id[key].references[1:]) for key in ids}
-    whole = Scorer("cider", demo.references)
-    expected = whole.with_items(Scorer("rouge", others).take(ids))(ids, first)["cider"].std()
+    whole = Scorer("cider", references=demo.references)
+    expected = whole.with_items(Scorer("rouge", references=others).take(ids))(ids, first)["cider"].std()
     assert rewards[0].scaling.scale == pytest.approx(expected, rel=1e-3)
     assert rewards[0].scaling.scale > 5 * rewards[1].scaling.scale  # CIDEr-D's numbers are the larger ones
 
@@ -116,6 +116,6 @@ def test_a_scale_that_references_cannot_give_is_refused():
     with pytest.raises(InputError, match=r"scale='references' needs references=... by id; pass numbers"):
         captious.rewards("rouge", scale="references")
     with pytest.raises(InputError, match="rouge does not vary over the 0 first references"):
-        captious.rewards("rouge", {"1": ["a dog"], "2": ["a cat"]}, scale="references")
+        captious.rewards("rouge", references={"1": ["a dog"], "2": ["a cat"]}, scale="references")
     with pytest.raises(InputError, match="rouge does not vary over the 2 first references"):
-        captious.rewards("rouge", {"1": ["a dog", "a dog"], "2": ["a cat", "a cat"]}, scale="references")
+        captious.rewards("rouge", references={"1": ["a dog", "a dog"], "2": ["a cat", "a cat"]}, scale="references")

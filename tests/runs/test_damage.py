@@ -24,7 +24,7 @@ def system(seed):
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for name, seed in {"base": 1, "new": 2}.items():
-        captious.evaluate(system(seed), "cider,rouge", QUICK).save(folder / name)
+        captious.evaluate(system(seed), "cider,rouge", resampling=QUICK).save(folder / name)
     return folder
 
 

@@ -44,7 +44,7 @@ def runs(tmp_path_factory):
         write_lines(folder / f"{name}.jsonl", rows)
         for number in range(SHARDS):
             write_lines(folder / name / f"part-{number}.jsonl", rows[20 * number : 20 * (number + 1)])
-        captious.evaluate(folder / f"{name}.jsonl", METRICS, FEW).save(folder / f"file_{name}")
+        captious.evaluate(folder / f"{name}.jsonl", METRICS, resampling=FEW).save(folder / f"file_{name}")
         source = str(folder / name / "*.jsonl")
         score_shards(source, METRICS, out=folder / f"shards_{name}", resampling=FEW, engine=Engine("serial"))
         made[name] = {"file": folder / f"file_{name}", "shards": folder / f"shards_{name}"}
@@ -79,8 +79,8 @@ def test_reports_are_equal(runs):
 
 @pytest.mark.parametrize(("base", "new"), KINDS)
 def test_compare_and_gate_take_any_two(runs, base, new):
-    expected = captious.compare({name: runs[name]["file"] for name in "ab"}, None, FEW, permutations=200)
-    mixed = captious.compare({"a": runs["a"][base], "b": runs["b"][new]}, None, FEW, permutations=200)
+    expected = captious.compare({name: runs[name]["file"] for name in "ab"}, None, resampling=FEW, permutations=200)
+    mixed = captious.compare({"a": runs["a"][base], "b": runs["b"][new]}, None, resampling=FEW, permutations=200)
     assert mixed.differences == expected.differences and mixed.test == expected.test
     assert mixed.to_pandas("systems").equals(expected.to_pandas("systems"))
     margins = {"cider": 0.05, "rouge": 0.01}
@@ -98,7 +98,7 @@ def test_keep_takes_any_two(runs, first, second, tmp_path):
     for one, other in (("file", "file"), (first, second)):
         both = {"a": runs["a"][one], "b": runs["b"][other]}
         out = tmp_path / f"{one}-{other}.parquet"
-        selection = captious.keep(both, "b.rouge > a.rouge and top(cider, 0.9)", out, best="rouge", overwrite=True)
+        selection = captious.keep(both, "b.rouge > a.rouge and top(cider, 0.9)", out=out, best="rouge", overwrite=True)
         assert selection.kept > 0
         table = pq.read_table(out).drop_columns("shard")
         kept.append((selection.clauses, selection.thresholds, selection.reasons, table.to_pydict()))
@@ -145,7 +145,7 @@ def test_metrics_are_added_to_the_run_of_shards_from_a_file(runs, tmp_path):
 
 
 def test_a_file_without_statistics_says_what_to_do(runs, tmp_path):
-    report = captious.evaluate(runs["a"]["file"].parent / "a.jsonl", "rouge", FEW)
+    report = captious.evaluate(runs["a"]["file"].parent / "a.jsonl", "rouge", resampling=FEW)
     replace(report, source=replace(report.source, store_rows=False)).save(tmp_path / "run")
     assert not (tmp_path / "run" / "rows").exists()
     again = captious.open_run(tmp_path / "run")
@@ -156,7 +156,7 @@ def test_a_file_without_statistics_says_what_to_do(runs, tmp_path):
 
 def test_a_comparison_is_no_run_and_has_those_of_its_systems(runs, tmp_path):
     both = {name: runs[name]["shards"] for name in "ab"}
-    captious.compare(both, None, FEW, permutations=20).save(tmp_path / "compared")
+    captious.compare(both, None, resampling=FEW, permutations=20).save(tmp_path / "compared")
     assert not is_run(tmp_path / "compared")
     assert list(open_runs(tmp_path / "compared")) == ["a", "b"]
     with pytest.raises(InputError, match="compared: is a comparison: name the folder of one of its systems, expected"):

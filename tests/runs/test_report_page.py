@@ -58,14 +58,14 @@ def data_of(result):
 @pytest.fixture(scope="module")
 def report():
     captions = CaptionSet.of(CANDIDATES, REFERENCES, name="folder/preds.json")
-    return evaluate(captions, "bleu,rouge,cider", Resampling(samples=50))
+    return evaluate(captions, "bleu,rouge,cider", resampling=Resampling(samples=50))
 
 
 @pytest.fixture(scope="module")
 def comparison():
     first = CaptionSet.of(CANDIDATES, REFERENCES)
     second = CaptionSet.of({**CANDIDATES, "good": "a dog", "bad": "two men"}, REFERENCES)
-    return compare({"one": first, "two": second}, "rouge,cider", Resampling(samples=50), permutations=50)
+    return compare({"one": first, "two": second}, "rouge,cider", resampling=Resampling(samples=50), permutations=50)
 
 
 def test_every_item_and_value_is_on_the_page(report):
@@ -111,7 +111,7 @@ def test_names_cannot_become_markup():
     captions = CaptionSet.of(CANDIDATES, REFERENCES, name=NASTY)
     text = render_page(compare({NASTY: captions, "b": captions}, "rouge", permutations=10).document())
     assert text.count("</script>") == 3 and "alert(1)</" not in text and NASTY in Reading(text).text
-    assert "alert(1)</" not in render_page(evaluate(captions, "rouge", NO_INTERVALS).document())
+    assert "alert(1)</" not in render_page(evaluate(captions, "rouge", resampling=NO_INTERVALS).document())
 
 
 def test_nothing_is_fetched(comparison):
@@ -144,7 +144,7 @@ def test_systems_are_joined_by_id_whatever_their_order():
 
 def test_unscored_items_are_null_with_their_reason():
     captions = CaptionSet.of({"1": "a dog", "2": "a cat"}, {"1": ["a dog"]})
-    result = evaluate(captions, "rouge", NO_INTERVALS)
+    result = evaluate(captions, "rouge", resampling=NO_INTERVALS)
     data = data_of(result)
     assert data["values"] == [[[1.0, None]]]
     assert data["reasons"] == [[{"2": "no references"}]]

@@ -29,7 +29,7 @@ def captions(**columns):
 def test_a_run_explains_what_the_report_did(tmp_path):
     save(fit([("gloomy", "a grey day"), ("happy", "a fine day")]), tmp_path / "two.style")
     metrics = f"bleu(n=1),bleu(n=4),rouge,cider,vocab_size,onlystyle(model={tmp_path / 'two.style'})"
-    report = captious.evaluate(captions(), metrics, Resampling(20))
+    report = captious.evaluate(captions(), metrics, resampling=Resampling(20))
     report.save(tmp_path / "run")
     run = open_run(tmp_path / "run")
     assert run.captions.fingerprint == report.captions.fingerprint
@@ -45,7 +45,7 @@ def test_a_run_explains_what_the_report_did(tmp_path):
 def test_what_has_changed_since_is_an_error(tmp_path):
     corpus = [CaptionSet.of({"1": (), "2": ()}, {"1": ["a dog"], "2": [text]}) for text in ("a cat", "a red cat")]
     DocumentFrequency.of(corpus[0]).save(tmp_path / "own.idf")
-    report = captious.evaluate(captions(), f"cider(idf={tmp_path / 'own.idf'})", Resampling(0))
+    report = captious.evaluate(captions(), f"cider(idf={tmp_path / 'own.idf'})", resampling=Resampling(0))
     report.save(tmp_path / "run")
     value = open_run(tmp_path / "run").explain("1")["cider"].value
     assert value == pytest.approx(report["cider"].items["1"], abs=1e-12) and value > 0
@@ -58,7 +58,7 @@ def test_what_has_changed_since_is_an_error(tmp_path):
 
 
 def test_unknown_ids_and_metrics_name_what_there_is(tmp_path):
-    captious.evaluate(captions(), "rouge,cider", Resampling(0)).save(tmp_path / "run")
+    captious.evaluate(captions(), "rouge,cider", resampling=Resampling(0)).save(tmp_path / "run")
     run = open_run(tmp_path / "run")
     with pytest.raises(KeyError, match="no item with id '9'"):
         run.explain("9")
@@ -70,7 +70,7 @@ def test_a_value_that_comes_out_differently_is_said(tmp_path):
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    captious.evaluate(captions(), "rouge", Resampling(0)).save(tmp_path / "run")
+    captious.evaluate(captions(), "rouge", resampling=Resampling(0)).save(tmp_path / "run")
     path = tmp_path / "run" / "items" / "captions.parquet"
     items = pq.read_table(path)
     place = items.column_names.index("rouge")
@@ -80,7 +80,7 @@ def test_a_value_that_comes_out_differently_is_said(tmp_path):
 
 
 def test_what_is_no_run_is_refused_in_one_line(tmp_path):
-    captious.evaluate(captions(), "rouge", Resampling(0)).save(tmp_path / "run")
+    captious.evaluate(captions(), "rouge", resampling=Resampling(0)).save(tmp_path / "run")
     with pytest.raises(InputError, match="nothing: no such folder, expected a folder that captious score wrote"):
         open_run(tmp_path / "nothing")
     with pytest.raises(InputError, match=f"no {RUN}, expected a folder that captious score wrote"):
@@ -98,7 +98,10 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path):
 def demo_runs(tmp_path):
     """The runs of two demo systems, and their reports in memory."""
     systems = {name: captious.demo().systems[name] for name in ("sloppy", "expert")}
-    reports = {name: captious.evaluate(one, "rouge,cider,vocab_size", Resampling(50)) for name, one in systems.items()}
+    reports = {
+        name: captious.evaluate(one, "rouge,cider,vocab_size", resampling=Resampling(50))
+        for name, one in systems.items()
+    }
     for name, report in reports.items():
         report.save(tmp_path / name)
     return {name: tmp_path / name for name in systems}, reports
@@ -107,25 +110,25 @@ def demo_runs(tmp_path):
 def test_saved_runs_are_compared_as_the_captions_are(demo_runs):
     folders, reports = demo_runs
     sets = {name: report.captions for name, report in reports.items()}
-    expected = captious.compare(sets, "rouge,cider,vocab_size", Resampling(50), permutations=200)
+    expected = captious.compare(sets, "rouge,cider,vocab_size", resampling=Resampling(50), permutations=200)
     for systems in (folders, {name: open_run(folder) for name, folder in folders.items()}, reports):
-        comparison = captious.compare(systems, None, Resampling(50), permutations=200)
+        comparison = captious.compare(systems, None, resampling=Resampling(50), permutations=200)
         assert comparison.differences == expected.differences
         assert str(comparison) == str(expected)
-    mixed = captious.compare({"sloppy": folders["sloppy"], "expert": sets["expert"]}, None, Resampling(50))
+    mixed = captious.compare({"sloppy": folders["sloppy"], "expert": sets["expert"]}, None, resampling=Resampling(50))
     assert mixed.differences[0].difference == expected.differences[0].difference
 
 
 def test_runs_of_other_items_are_compared_on_what_they_share(demo_runs, tmp_path):
     folders, reports = demo_runs
     fewer = reports["expert"].captions.take(range(20, 60))
-    captious.evaluate(fewer, "rouge", Resampling(0)).save(tmp_path / "fewer")
+    captious.evaluate(fewer, "rouge", resampling=Resampling(0)).save(tmp_path / "fewer")
     systems = {"sloppy": folders["sloppy"], "fewer": tmp_path / "fewer"}
     with pytest.raises(InputError, match=r"sloppy and fewer differ in 20 ids .*pass missing='skip'"):
         captious.compare(systems, "rouge")
-    comparison = captious.compare(systems, "rouge", Resampling(50), permutations=200, missing="skip")
+    comparison = captious.compare(systems, "rouge", resampling=Resampling(50), permutations=200, missing="skip")
     sets = {"sloppy": reports["sloppy"].captions, "fewer": fewer}
-    expected = captious.compare(sets, "rouge", Resampling(50), permutations=200, missing="skip")
+    expected = captious.compare(sets, "rouge", resampling=Resampling(50), permutations=200, missing="skip")
     assert comparison.differences == expected.differences
     assert comparison.reports["sloppy"].signature("rouge") == expected.reports["sloppy"].signature("rouge")
     with pytest.raises(InputError, match=r"fewer has no cider, only rouge"):
@@ -145,7 +148,7 @@ def test_a_metric_is_added_and_the_others_are_not_computed(demo_runs, run, tmp_p
     assert code == 0, errors
     monkeypatch.undo()
     again, before = open_run(folders["expert"]), reports["expert"]
-    whole = captious.evaluate(before.captions, "rouge,cider,vocab_size,bleu(n=4)", Resampling(50))
+    whole = captious.evaluate(before.captions, "rouge,cider,vocab_size,bleu(n=4)", resampling=Resampling(50))
     assert list(again.measurements) == ["rouge", "cider", "vocab_size", "bleu(n=4)"] and "BLEU-4" in out
     for key in again.measurements:
         assert again[key].corpus == whole[key].corpus and again.signature(key) == whole.signature(key)
@@ -188,7 +191,7 @@ def test_references_are_left_out_where_that_is_asked_for(demo_runs, run, tmp_pat
 def test_columns_of_the_input_keep_their_names_and_types(tmp_path):
     columns = {"width": [640, 480, None, 3], "clip": [0.1, 0.2, 0.3, None], "lang": ["en", "de", "en", "fr"]}
     taken = {"candidates": [1, 2, 3, 4], "rouge": ["a", "b", "c", "d"]}
-    captious.evaluate(captions(**columns, **taken), "rouge", Resampling(0)).save(tmp_path / "run")
+    captious.evaluate(captions(**columns, **taken), "rouge", resampling=Resampling(0)).save(tmp_path / "run")
     run = open_run(tmp_path / "run")
     schema = next(run.items()).schema
     assert [str(schema.field(name).type) for name in ("width", "clip", "lang")] == ["int64", "double", "string"]
@@ -204,7 +207,7 @@ def test_results_are_values(demo_runs):
     str(report.explain("1002"))
     size = len(pickle.dumps(captious.demo().systems["expert"]))
     assert len(pickle.dumps(report.captions)) < 1.1 * size  # without token tables and n-grams
-    comparison = captious.compare(folders, None, Resampling(20), permutations=20)
+    comparison = captious.compare(folders, None, resampling=Resampling(20), permutations=20)
     for one in (report, open_run(folders["expert"]), comparison, report["cider"], report.captions):
         for copied in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
             assert repr(copied) == repr(one)
@@ -306,5 +309,5 @@ def test_a_column_of_many_lists_within_lists_is_stored_as_text(tmp_path):
     for _ in range(50):
         deep = [deep]
     captions = CaptionSet.of({"1": "a dog"}, {"1": ["a dog"]}, {"deep": [deep]})
-    captious.evaluate(captions, "rouge", Resampling(0)).save(tmp_path / "run")
+    captious.evaluate(captions, "rouge", resampling=Resampling(0)).save(tmp_path / "run")
     assert json.loads(open_run(tmp_path / "run").captions.columns["deep"][0]) == deep

@@ -26,7 +26,9 @@ def run(tmp_path):
         Image.new("RGB", (16, 16), (200, 30, 30)).save(tmp_path / "photos" / f"{key}.png")
     images = {"image": [str(tmp_path / "photos" / f"{key}.png") for key in CAPTIONS]}
     captions = CaptionSet.of(CAPTIONS, REFERENCES, images, "preds.json")
-    captious.evaluate(captions, "rouge,clipscore(weights=captious-mini)", Resampling(20)).save(tmp_path / "run")
+    captious.evaluate(captions, "rouge,clipscore(weights=captious-mini)", resampling=Resampling(20)).save(
+        tmp_path / "run"
+    )
     return tmp_path / "run"
 
 

@@ -16,7 +16,7 @@ QUICK = Resampling(samples=50)
 
 @pytest.fixture(scope="module")
 def report():
-    return captious.evaluate(captious.demo().systems["solid"].take(range(12)), "bleu(n=4), cider", QUICK)
+    return captious.evaluate(captious.demo().systems["solid"].take(range(12)), "bleu(n=4), cider", resampling=QUICK)
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ def test_a_negative_seed_is_refused():
 
 def test_the_level_is_signed_as_it_is():
     captions = CaptionSet.of({"1": "a b", "2": "b c"}, {"1": ["a"], "2": ["b"]})
-    report = evaluate(captions, "rouge", Resampling(level=0.975))
+    report = evaluate(captions, "rouge", resampling=Resampling(level=0.975))
     assert report.signature("rouge").endswith("|ci:bootstrap(1000,seed=12345,97.5%)")
 
 
@@ -371,12 +371,12 @@ def test_reports_comparisons_and_studies_say_that_intervals_of_few_items_are_too
     line = "intervals of fewer than 50 items are too narrow; interval=t makes them wider"
 
     def notes(candidates, resampling=Resampling(20)):
-        return evaluate(candidates, "rouge", resampling, references=people, missing="skip").document().notes
+        return evaluate(candidates, "rouge", resampling=resampling, references=people, missing="skip").document().notes
 
     assert line in notes(few)
     assert line not in notes(captions) and line not in notes(few, Resampling(20, interval="t"))
     assert line not in notes(few, Resampling(0))
-    compared = compare({"a": few, "b": few}, "rouge", Resampling(20), references=people, missing="skip")
+    compared = compare({"a": few, "b": few}, "rouge", resampling=Resampling(20), references=people, missing="skip")
     assert line in compared.document().notes
     ratings = {key: float(int(key) % 5) for key in few}
     study = correlate(ratings, {"m": {key: float(int(key) % 7) for key in few}}, resampling=Resampling(20))
@@ -387,9 +387,9 @@ def test_a_mean_that_few_items_move_has_a_note_whatever_the_interval():
     """60 captions, of which 3 repeat a pair of words: two or more values, 57 of them 1."""
     captions = {str(number): "a dog runs" if number >= 3 else "a dog a dog" for number in range(60)}
     for interval in ("percentile", "t"):
-        report = evaluate(captions, "rep_diversity", Resampling(20, interval=interval))
+        report = evaluate(captions, "rep_diversity", resampling=Resampling(20, interval=interval))
         assert report.document().notes[1:] == [
             "rep_diversity: only 3 of 60 items differ from the rest; below 50 the interval is too narrow"
         ]
-    same = evaluate(dict.fromkeys(captions, "a dog runs"), "rep_diversity", Resampling(20))
+    same = evaluate(dict.fromkeys(captions, "a dog runs"), "rep_diversity", resampling=Resampling(20))
     assert same.document().notes[1:] == []

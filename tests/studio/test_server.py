@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'captious[studio]'")
 from click.testing import CliRunner
 
-from captious.cli.app import build
+from captious.cli.app import build_app
 from captious.errors import InputError
 from captious.studio.access import hash_token
 from captious.studio.collect.log import open_study
@@ -42,7 +42,7 @@ def toml(tmp_path):
 
 
 def run(*words):
-    return CliRunner().invoke(build(), ["studio", *map(str, words)])
+    return CliRunner().invoke(build_app(), ["studio", *map(str, words)])
 
 
 def test_serve_prints_the_owners_link_and_stops_at_ctrl_c(toml):

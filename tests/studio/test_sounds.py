@@ -170,7 +170,7 @@ def test_missing_and_broken_sounds_are_reported_before_the_study_begins(tmp_path
 def run(tmp_path, clips):
     columns = {"audio": [f"{key}.wav" for key in REFERENCES]}
     captions = CaptionSet.of(SYSTEMS["sat"], REFERENCES, columns, name="sat.json")
-    evaluate(captions, "rouge", Resampling(samples=0)).save(tmp_path / "run")
+    evaluate(captions, "rouge", resampling=Resampling(samples=0)).save(tmp_path / "run")
     return tmp_path / "run"
 
 

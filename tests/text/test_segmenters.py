@@ -85,7 +85,7 @@ def test_bleu_in_its_own_case_is_sacrebleus_default(name, original):
     theirs = sacrebleu.corpus_bleu(candidates, list(zip(*references, strict=True)), tokenize=original).score / 100
     rows = [{"id": place, "caption": one, "references": references[place]} for place, one in enumerate(candidates)]
     report = captious.evaluate(
-        rows, f"bleu(n=4,tokenizer={name}),bleu(n=4,tokenizer={original})", captious.Resampling(0)
+        rows, f"bleu(n=4,tokenizer={name}),bleu(n=4,tokenizer={original})", resampling=captious.Resampling(0)
     )
     cased, lower = (one.corpus for one in report)
     assert cased == pytest.approx(theirs, abs=1e-9) and lower > cased + 0.01

@@ -270,11 +270,11 @@ def test_a_fusion_goes_on_with_its_own_encoder_and_prefix(data, base, tmp_path):
 
 
 def test_the_command(data, base, tmp_path):
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     given = ["train", "umic", str(data / "short.jsonl"), "--images", str(data / "images"), "--out"]
     sizes = ["--encoder", str(base), "--backbone", SMALL, "--epochs", "1", "--device", "cpu", "--json"]
-    done = CliRunner().invoke(build(), [*given, str(tmp_path / "out"), *sizes, "--hold-out", "0.2"])
+    done = CliRunner().invoke(build_app(), [*given, str(tmp_path / "out"), *sizes, "--hold-out", "0.2"])
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout[done.stdout.index("{") :])
     assert record["finished"] and record["validations"][0]["step"] == 0

@@ -1,4 +1,3 @@
-import captious._core.arguments
 import captious._core.collector
 import captious._core.files
 import captious._core.hashing

@@ -18,7 +18,7 @@ from captious._core.files import FULL
 from captious._version import __version__
 from captious.cli import everyday
 from captious.cli.commands import CommandGroup, LazyGroup
-from captious.cli.completion import completion_options
+from captious.cli.completion import make_completion_options
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, format_suggestion
 
@@ -47,7 +47,7 @@ _LONG = re.compile(r"\S{400,}")
 
 
 @cache
-def build() -> CommandGroup:
+def build_app() -> CommandGroup:
     """Return the tree of commands: the everyday ones, and the groups, which are imported when they are needed."""
     version = click.Option(
         ["--version", "-V"],
@@ -58,7 +58,7 @@ def build() -> CommandGroup:
         help="Print the version.",
     )
     line = "Judge image captions: exact metrics with error bars, no Java."
-    root = CommandGroup("captious", line, params=[version, *completion_options()])
+    root = CommandGroup("captious", line, params=[version, *make_completion_options()])
     everyday.register(root)
     for name, (panel, text) in GROUPS.items():
         root.add_command(LazyGroup(name, text, panel))
@@ -73,7 +73,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> 
 
 def main() -> None:
     """Run the command line."""
-    run(build())
+    run(build_app())
 
 
 def run(app: click.Command, name: str = "captious") -> None:
@@ -84,33 +84,33 @@ def run(app: click.Command, name: str = "captious") -> None:
             if os.name == "nt" and not stream.isatty():
                 stream.reconfigure(encoding="utf-8")  # a file or another program gets what it gets on other systems
     try:
-        with _without_library_warnings():
+        with _hide_library_warnings():
             sys.exit(app.main(prog_name=name, standalone_mode=False) or 0)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else name
         message = " ".join(error.format_message().split()).rstrip(".")
         if isinstance(error, click.NoSuchOption):
-            message = f"no option {error.option_name}{_meant(error)}"
-        _say(command, f"{message} See: {command} -h" if message.endswith("?") else f"{message}; see: {command} -h")
+            message = f"no option {error.option_name}{_suggest_option(error)}"
+        _print_error(command, f"{message} See: {command} -h" if message.endswith("?") else f"{message}; see: {command} -h")
         sys.exit(2)
     except InputError as error:
-        _say("captious", " ".join(str(error).split()))
+        _print_error("captious", " ".join(str(error).split()))
         sys.exit(2)
     except RecursionError:
-        _say("captious", "a value in a file is nested too deeply to be read")
+        _print_error("captious", "a value in a file is nested too deeply to be read")
         sys.exit(2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reason = error.strerror or str(error)
         done = "written" if error.errno in FULL else "read or written"
-        _say("captious", f"{where}cannot be {done} ({reason})")
+        _print_error("captious", f"{where}cannot be {done} ({reason})")
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
 
 
 @contextmanager
-def _without_library_warnings() -> Iterator[None]:
+def _hide_library_warnings() -> Iterator[None]:
     """Warnings of NumPy, Pillow and model libraries are not the user's; ``python -W`` and PYTHONWARNINGS show them."""
     if sys.warnoptions:
         yield
@@ -125,9 +125,9 @@ def _without_library_warnings() -> Iterator[None]:
         logging.disable(before)
 
 
-def _say(who: str, message: str) -> None:
+def _print_error(who: str, message: str) -> None:
     """Print an error: on one line, or on a terminal with its beginning in color and lines that break between words."""
-    message = _LONG.sub(lambda word: f"{word[0][:160]}…{word[0][-40:]}", _neutral(message))
+    message = _LONG.sub(lambda word: f"{word[0][:160]}…{word[0][-40:]}", _escape_controls(message))
     if not sys.stderr.isatty():
         sys.stderr.write(f"{who}: {message}\n")
         return
@@ -136,7 +136,7 @@ def _say(who: str, message: str) -> None:
     print_error(who, message)
 
 
-def _meant(error: click.NoSuchOption) -> str:
+def _suggest_option(error: click.NoSuchOption) -> str:
     """The option that an unknown one was meant to be: one that it begins or abbreviates, or the nearest in spelling."""
     option = error.option_name
     params = error.ctx.command.params if error.ctx else ()
@@ -148,7 +148,7 @@ def _meant(error: click.NoSuchOption) -> str:
     return format_suggestion(option, flags).replace("'", "")
 
 
-def _neutral(text: str) -> str:
+def _escape_controls(text: str) -> str:
     """Text that cannot drive the terminal; ids and file names come from files that others wrote."""
     if text.isprintable():
         return text

@@ -111,19 +111,19 @@ def presets(
     from captious.bias.protocol import PRESETS, find_preset
     from captious.render import Document, Text
 
-    facts = {one.preset: _facts(one) for one in ([find_preset(name)] if name else PRESETS.values())}
+    facts = {one.preset: _collect_facts(one) for one in ([find_preset(name)] if name else PRESETS.values())}
     sections = [
-        Text([f"{key}: {_shown(value)}" for key, value in one.items()], title, bullets=True)
+        Text([f"{key}: {_format_value(value)}" for key, value in one.items()], title, bullets=True)
         for title, one in facts.items()
     ]
     session.deliver(Document("Published protocols", sections=sections, data=facts))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _facts(protocol: Protocol) -> dict[str, Any]:
+def _collect_facts(protocol: Protocol) -> dict[str, Any]:
     from captious.bias.classifiers.bert import Bert
     from captious.bias.classifiers.lstm import Lstm
 

@@ -33,19 +33,19 @@ def show(
     from captious.render.document import Document
 
     stores = list_stores(get_cache_root(), check)
-    corpora, tables, replies = _corpora(), _meteor_tables(), _replies()
+    corpora, tables, replies = _list_corpora(), _list_meteor_tables(), _list_replies()
     damaged = [f"{store.folder.name}/{name} {why}" for store in stores for name, why in store.damaged.items()]
     unusable = [f"{row['path']}: {row['unusable']}" for row in (*corpora, *tables, *replies) if "unusable" in row]
     session.deliver(
         Document(
             title=str(get_data_folder()),
-            sections=_sections(stores, corpora, tables, replies),
+            sections=_build_sections(stores, corpora, tables, replies),
             warnings=[*damaged, *unusable],
             data={
                 "home": str(get_data_folder()),
                 "folder": str(get_cache_root()),
                 "limit": get_size_limit(),
-                "features": [_facts(store) for store in stores],
+                "features": [_collect_facts(store) for store in stores],
                 "corpora": corpora,
                 "tables": tables,
                 "replies": replies,
@@ -55,7 +55,7 @@ def show(
     )
 
 
-def _sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Table]:
+def _build_sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Table]:
     from captious.models.store import format_size, get_size_limit
     from captious.render.document import Column, Table
 
@@ -83,19 +83,19 @@ def _sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Tab
     return sections
 
 
-def _facts(store: StoreInfo) -> dict[str, Any]:
+def _collect_facts(store: StoreInfo) -> dict[str, Any]:
     facts = asdict(store)
     del facts["folder"]
     return {**facts, "used": datetime.fromtimestamp(store.used).isoformat(timespec="seconds")}
 
 
-def _corpora() -> list[dict[str, Any]]:
+def _list_corpora() -> list[dict[str, Any]]:
     from captious.text.idf import get_named_path, list_names, load
 
-    return [_described(name, get_named_path(name), lambda path: str(load(path))) for name in list_names()]
+    return [_describe_file(name, get_named_path(name), lambda path: str(load(path))) for name in list_names()]
 
 
-def _meteor_tables() -> list[dict[str, Any]]:
+def _list_meteor_tables() -> list[dict[str, Any]]:
     from captious.metrics.meteor import resources
     from captious.metrics.meteor.engine import MODULES
 
@@ -105,17 +105,17 @@ def _meteor_tables() -> list[dict[str, Any]]:
         return f"{'+'.join(modules)}#{tables.hash(modules)}"
 
     added = [resources.get_added_file()] if resources.get_added_file().exists() else []
-    return [_described(path.name, path, content) for path in (*added, *resources.list_compiled_files())]
+    return [_describe_file(path.name, path, content) for path in (*added, *resources.list_compiled_files())]
 
 
-def _replies() -> list[dict[str, Any]]:
+def _list_replies() -> list[dict[str, Any]]:
     from captious.models.chat.replies import ReplyStore, get_default_path
 
     path = get_default_path()
-    return [_described(path.name, path, lambda path: f"{len(ReplyStore(path)):,} replies")] if path.exists() else []
+    return [_describe_file(path.name, path, lambda path: f"{len(ReplyStore(path)):,} replies")] if path.exists() else []
 
 
-def _described(name: str, path: Path, content: Any) -> dict[str, Any]:
+def _describe_file(name: str, path: Path, content: Any) -> dict[str, Any]:
     """A file of the inventory: what it holds, or why it cannot be used."""
     row = {"name": name, "path": str(path), "bytes": path.stat().st_size}
     try:
@@ -144,8 +144,8 @@ def fill(
     from captious.render.document import Document, Text
 
     require_disk()
-    paths = _image_files(images)
-    texts = [prefix + text for text in _texts(captions)] if captions is not None else []
+    paths = _list_images(images)
+    texts = [prefix + text for text in _read_texts(captions)] if captions is not None else []
     with session.working() as step:
         step("loading")
         model = loading.load(encoder)
@@ -181,7 +181,7 @@ def fill(
 SHOWN = 5
 
 
-def _image_files(folder: Path) -> list[str]:
+def _list_images(folder: Path) -> list[str]:
     from captious.io.images import SUFFIXES
 
     if not folder.is_dir():
@@ -192,7 +192,7 @@ def _image_files(folder: Path) -> list[str]:
     return paths
 
 
-def _texts(source: str) -> list[str]:
+def _read_texts(source: str) -> list[str]:
     from captious.io.columns import CANDIDATE_COLUMNS
     from captious.io.formats import get_name, read_rows
     from captious.io.join import gather_candidates, gather_references

@@ -47,23 +47,23 @@ def metrics(
     try:
         metric = get_metric_class(parse(name).name)
     except InputError:
-        if not (matches := _search(name)):
+        if not (matches := _search_metrics(name)):
             raise
         document = _list_metrics(matches)
         session.deliver(replace(document, sections=document.sections[1:]))
         return
     if session.output.json:
-        parts = {"facts": dict(facts(metric)), "parameters": parameter_rows(metric)}
+        parts = {"facts": dict(list_facts(metric)), "parameters": list_parameters(metric)}
         session.deliver(Document(metric.name, data={"name": metric.name, **parts}))
     elif markdown:
-        click.echo(card(metric), nl=False)
+        click.echo(format_card(metric), nl=False)
     else:
         from rich.markdown import Markdown
 
-        make_stdout_console().print(Markdown(card(metric)))
+        make_stdout_console().print(Markdown(format_card(metric)))
 
 
-def _search(word: str) -> list[type[Metric]]:
+def _search_metrics(word: str) -> list[type[Metric]]:
     """Return the metrics whose name or description contains a word."""
     from captious.metrics.registry import get_metric_class, names
 
@@ -82,28 +82,28 @@ def _list_metrics(classes: Sequence[type[Metric]]) -> Document:
     for one in classes:
         by_needs.setdefault(", ".join(one().needs) or "candidates only", []).append(one.name)
     rows = [
-        (one.name, _headline(one), ", ".join(one().needs) or "—", "higher" if one().higher_is_better else "lower")
+        (one.name, _get_headline(one), ", ".join(one().needs) or "—", "higher" if one().higher_is_better else "lower")
         for one in classes
     ]
     short = Table("needs", "Metrics", ("needs", "metrics"), [(key, ", ".join(own)) for key, own in by_needs.items()])
     table = Table("metrics", "Metrics", ("name", "what it is", "needs", "better"), rows)
-    data = {"metrics": [{"name": one.name, **dict(facts(one))} for one in classes]}
+    data = {"metrics": [{"name": one.name, **dict(list_facts(one))} for one in classes]}
     return Document("Metrics", sections=[short, table], data=data)
 
 
-def card(metric: type[Metric]) -> str:
+def format_card(metric: type[Metric]) -> str:
     """A metric's card as Markdown: what it is, what it needs, its parameters, whom to cite."""
     body = (inspect.getdoc(metric) or "").partition("\n")[2]
-    lines = [f"# {metric.name}", "", _headline(metric), *_body(body), "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {value} |" for name, value in facts(metric)]
-    parameters = parameter_rows(metric)
+    lines = [f"# {metric.name}", "", _get_headline(metric), *_format_body(body), "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in list_facts(metric)]
+    parameters = list_parameters(metric)
     if parameters:
         lines += ["", "| parameter | default | values |", "|---|---|---|"]
         lines += [f"| `{name}` | `{default}` | {values} |" for name, default, values in parameters]
     return "\n".join(lines) + "\n"
 
 
-def _direction(kind: type[Metric]) -> str:
+def _format_direction(kind: type[Metric]) -> str:
     """Which values are better, by variant where the variants differ."""
     variants = [
         (f"{name}={value}", kind(**{name: value})) for name, values in kind.variants.items() for value in values
@@ -116,7 +116,7 @@ def _direction(kind: type[Metric]) -> str:
     return "; ".join(f"{direction} for {', '.join(written)}" for direction, written in directions.items())
 
 
-def facts(kind: type[Metric]) -> list[tuple[str, str]]:
+def list_facts(kind: type[Metric]) -> list[tuple[str, str]]:
     """Needs, range, direction, whether it explains its values, variants, citation."""
     from captious._core.languages import find_language
 
@@ -125,7 +125,7 @@ def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     rows = [
         ("needs", ", ".join(metric.needs) or "candidates only"),
         ("range", "no limits" if math.isinf(low) else f"{low:g} to {'no limit' if math.isinf(high) else f'{high:g}'}"),
-        ("better", _direction(kind)),
+        ("better", _format_direction(kind)),
     ]
     if metric.languages:
         rows.append(("languages", ", ".join(find_language(code).name for code in metric.languages) + " only"))
@@ -139,11 +139,11 @@ def facts(kind: type[Metric]) -> list[tuple[str, str]]:
     return rows
 
 
-def parameter_rows(metric: type[Metric]) -> list[tuple[str, str, str]]:
+def list_parameters(metric: type[Metric]) -> list[tuple[str, str, str]]:
     """Name, default and legal values of each parameter."""
     hints = get_type_hints(metric)
     return [
-        (field.name, _default(field.default), _values(metric.name, field.name, hints[field.name]))
+        (field.name, _format_default(field.default), _format_values(metric.name, field.name, hints[field.name]))
         for field in fields(metric)
     ]
 
@@ -197,17 +197,17 @@ TEXTS = {
 }
 
 
-def _headline(metric: type[Metric]) -> str:
+def _get_headline(metric: type[Metric]) -> str:
     return (inspect.getdoc(metric) or "").partition("\n")[0]
 
 
-def _default(value: Any) -> str:
+def _format_default(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f'"{value}"' if value == "" or str(value) != str(value).strip() else str(value)
 
 
-def _values(metric: str, name: str, hint: Any) -> str:
+def _format_values(metric: str, name: str, hint: Any) -> str:
     hint = strip_none(hint)
     if choices := get_choices(hint):
         return ", ".join(f"`{choice}`" for choice in choices)
@@ -215,7 +215,7 @@ def _values(metric: str, name: str, hint: Any) -> str:
     return numbers.get(hint) or TEXTS.get(f"{metric}.{name}") or TEXTS.get(name, "a text")
 
 
-def _body(text: str) -> list[str]:
+def _format_body(text: str) -> list[str]:
     """The docstring's text, its doctest as a code block."""
     lines: list[str] = []
     fenced = False

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import click
 
-from captious.cli.messages import with_flags
-from captious.cli.params import Param, arguments_of, params_of
+from captious.cli.messages import replace_arguments
+from captious.cli.params import Param, build_arguments, list_params
 from captious.errors import InputError, format_suggestion
 from captious.options import WORDING
 
@@ -45,7 +45,7 @@ class Command(click.Command):
     @cached_property
     def own_params(self) -> list[Param]:
         """The options and arguments of the function."""
-        params = params_of(self.function)
+        params = list_params(self.function)
         twice = [name for name, number in Counter(param.name for param in params).items() if number > 1]
         if twice:
             raise TypeError(f"{self.function.__name__}: several options are called {twice[0]}")
@@ -54,48 +54,48 @@ class Command(click.Command):
     @cached_property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
         """The options and arguments as click parses them."""
-        return [*(param.parameter() for param in self.own_params), _help_all()]
+        return [*(param.make_parameter() for param in self.own_params), _make_help_all_option()]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call the function; its errors name arguments, which become the flags of this command."""
-        token = WORDING.set(partial(with_flags, params=self.own_params))
+        token = WORDING.set(partial(replace_arguments, params=self.own_params))
         try:
             values = {param.name: param.read(ctx.params[param.name]) for param in self.own_params}
-            return self.function(**arguments_of(self.function, values))
+            return self.function(**build_arguments(self.function, values))
         except InputError as error:
             from captious.io.rows import EXPECTED
 
             message = str(error).replace(f"expected {EXPECTED}", "expected a file of captions")
-            error.args = (with_flags(message, self.own_params),)
+            error.args = (replace_arguments(message, self.own_params),)
             raise
         finally:
             WORDING.reset(token)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help."""
-        from captious.cli.help import command_help
+        from captious.cli.help import format_command_help
 
-        formatter.write(command_help(ctx.command_path, self.help or "", self.own_params))
+        formatter.write(format_command_help(ctx.command_path, self.help or "", self.own_params))
 
     def format_full_help(self, ctx: click.Context) -> str:
         """Return the help with all options."""
-        from captious.cli.help import command_help
+        from captious.cli.help import format_command_help
 
-        return command_help(ctx.command_path, self.help or "", self.own_params, full=True)
+        return format_command_help(ctx.command_path, self.help or "", self.own_params, full=True)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, after these two checks; a line that a shell completes is not whole yet."""
         flags = [param.flag for param in self.own_params if param.option.words]
-        args = _one_word_each(args, flags)
+        args = _repeat_flags(args, flags)
         try:
             if not ctx.resilient_parsing and not {*args}.intersection((*ctx.help_option_names, HELP_ALL)):
-                self._refuse(ctx, args, flags)
+                self._refuse_mistakes(ctx, args, flags)
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # click's parser does not say of which command an option is wrong
             raise
 
-    def _refuse(self, ctx: click.Context, args: list[str], flags: Sequence[str]) -> None:
+    def _refuse_mistakes(self, ctx: click.Context, args: list[str], flags: Sequence[str]) -> None:
         values, extra, order = self.make_parser(ctx).parse_args(list(args))
         for param in self.params:
             if (
@@ -126,7 +126,7 @@ class CommandGroup(click.Group):
         self, name: str, help: str = "", panel: str | None = None, params: Sequence[click.Parameter] = ()
     ) -> None:
         settings = {"help_option_names": ["-h", "--help"]}
-        super().__init__(name, help=help, context_settings=settings, params=[*params, _help_all()])
+        super().__init__(name, help=help, context_settings=settings, params=[*params, _make_help_all_option()])
         self.panel, self.no_args_is_help = panel, False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -148,7 +148,7 @@ class CommandGroup(click.Group):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help: the commands in their panels, then the options."""
-        formatter.write(self._help(ctx, [(name, one, one) for name, one in self.commands.items()]))
+        formatter.write(self._format_commands(ctx, [(name, one, one) for name, one in self.commands.items()]))
 
     def format_full_help(self, ctx: click.Context) -> str:
         """Return the help with the commands of groups, each in the panel of its group."""
@@ -156,11 +156,11 @@ class CommandGroup(click.Group):
         for name, one in self.commands.items():
             inner = one.commands.items() if isinstance(one, CommandGroup) else ()
             rows += [(f"{name} {own}", leaf, one) for own, leaf in inner] or [(name, one, one)]
-        return self._help(ctx, rows)
+        return self._format_commands(ctx, rows)
 
-    def _help(self, ctx: click.Context, commands: Sequence[tuple[str, click.Command, click.Command]]) -> str:
+    def _format_commands(self, ctx: click.Context, commands: Sequence[tuple[str, click.Command, click.Command]]) -> str:
         """Return the help with these commands, each with its name and with the one whose panel it is in."""
-        from captious.cli.help import HelpRow, group_help
+        from captious.cli.help import HelpRow, format_group_help
 
         rows = [
             HelpRow(getattr(owner, "panel", None) or "Commands", name, "", one.get_short_help_str(300))
@@ -170,7 +170,7 @@ class CommandGroup(click.Group):
             (", ".join(sorted(param.opts, key=len, reverse=True)), getattr(param, "help", "") or "")
             for param in self.get_params(ctx)
         ]
-        return group_help(ctx.command_path, self.help or "", options, rows)
+        return format_group_help(ctx.command_path, self.help or "", options, rows)
 
 
 class LazyGroup(CommandGroup):
@@ -190,7 +190,7 @@ class LazyGroup(CommandGroup):
 HELP_ALL = "--help-all"
 
 
-def _help_all() -> click.Option:
+def _make_help_all_option() -> click.Option:
     def show(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
             click.echo(ctx.command.format_full_help(ctx).rstrip())  # type: ignore[attr-defined]
@@ -205,10 +205,10 @@ def _is_missing(parsed: Any) -> bool:
     return not isinstance(parsed, (str, tuple)) or parsed == ()
 
 
-def _one_word_each(args: Sequence[str], flags: Sequence[str]) -> list[str]:
+def _repeat_flags(args: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Return the words of a command line with a flag before each word that belongs to it.
 
-    >>> _one_word_each(["new.toml", "--captions", "a.json", "b.json", "--images", "photos"], ["--captions"])
+    >>> _repeat_flags(["new.toml", "--captions", "a.json", "b.json", "--images", "photos"], ["--captions"])
     ['new.toml', '--captions', 'a.json', '--captions', 'b.json', '--images', 'photos']
     """
     words: list[str] = []

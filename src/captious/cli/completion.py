@@ -16,15 +16,15 @@ SHELLS = ("bash", "zsh", "fish")
 CURRENT = "current"
 
 
-def completion_options() -> list[click.Option]:
+def make_completion_options() -> list[click.Option]:
     """Return the two options of the root."""
     return [
-        _option("--install-completion", _install, "Install completion for your shell, or for bash, zsh or fish."),
-        _option("--show-completion", _show, "Print the script of completion instead."),
+        _make_option("--install-completion", _install_script, "Install completion for your shell, or for bash, zsh or fish."),
+        _make_option("--show-completion", _print_script, "Print the script of completion instead."),
     ]
 
 
-def _option(flag: str, action: Callable[[str], None], text: str) -> click.Option:
+def _make_option(flag: str, action: Callable[[str], None], text: str) -> click.Option:
     def callback(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
         if shell is not None and not ctx.resilient_parsing:
             action(_find_shell() if shell == CURRENT else shell)
@@ -49,17 +49,17 @@ def _find_shell() -> str:
     return name
 
 
-def _script(shell: str) -> str:
+def _get_script(shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     return kind(click.Group("captious"), {}, "captious", "_CAPTIOUS_COMPLETE").source()
 
 
-def _show(shell: str) -> None:
-    click.echo(_script(shell))
+def _print_script(shell: str) -> None:
+    click.echo(_get_script(shell))
 
 
-def _install(shell: str) -> None:
+def _install_script(shell: str) -> None:
     """Write the script, and the line that loads it into the file that the shell reads when it starts."""
     home = Path.home()
     scripts = {
@@ -72,7 +72,7 @@ def _install(shell: str) -> None:
         "zsh": (home / ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
     }
     scripts[shell].parent.mkdir(parents=True, exist_ok=True)
-    scripts[shell].write_text(_script(shell), encoding="utf-8")
+    scripts[shell].write_text(_get_script(shell), encoding="utf-8")
     if shell in starts:
         file, line = starts[shell]
         text = file.read_text(encoding="utf-8") if file.exists() else ""

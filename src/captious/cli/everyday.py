@@ -13,8 +13,8 @@ import click
 from captious.cli.cards import metrics
 from captious.cli.commands import CommandGroup, command
 from captious.cli.gate import gate
-from captious.cli.messages import with_flags
-from captious.cli.params import Only, params_of
+from captious.cli.messages import replace_arguments
+from captious.cli.params import Only, list_params
 from captious.cli.score import USUAL, score
 from captious.cli.session import (
     EVERYDAY,
@@ -233,7 +233,7 @@ def view(
     from captious.studio.explore.server import ExplorerServer
 
     place = (listening.host, listening.port)
-    report = _reward_report(runs, session)
+    report = _get_reward_report(runs, session)
     server = ExplorerServer.of(runs.folders(), runs.ratings, session.reading.images, *place, audio, report)
     click.echo(f"Open {server.link}")
     click.echo("Ctrl-C ends it.", err=True)
@@ -242,7 +242,7 @@ def view(
     server.run()
 
 
-def _reward_report(runs: Runs, session: Session) -> Callable[[], Document] | None:
+def _get_reward_report(runs: Runs, session: Session) -> Callable[[], Document] | None:
     """What shows the page of a reward run, where one is looked at alone."""
     from captious.render import Text, link
     from captious.rewarding import is_reward_run, read_drift
@@ -271,7 +271,7 @@ def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None) -> 
     refuse_occupied(out, session.output.overwrite)
     with display() as shown:
         table = open_table(runs.folders(), runs.ratings, session.reading.images, audio)
-        report = _reward_report(runs, session)
+        report = _get_reward_report(runs, session)
         document = report() if report else None
         unreadable = export_site(table, out, session.output.overwrite, partial(shown.advance, "images"), document)
     number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
@@ -307,13 +307,13 @@ def check(
     from captious.render import Document
 
     # What is found names arguments of Python; a command that scores has the options that they are.
-    options = params_of(score)
+    options = list_params(score)
     results = [check(Path(file), reading=session.reading, questions=questions) for file in predictions]
     results = [
         replace(
             one,
             findings=Findings(
-                replace(finding, message=with_flags(finding.message, options)) for finding in one.findings
+                replace(finding, message=replace_arguments(finding.message, options)) for finding in one.findings
             ),
         )
         for one in results

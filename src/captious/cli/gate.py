@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from captious.cli.messages import with_flags
-from captious.cli.params import Omit, Rare, params_of
+from captious.cli.messages import replace_arguments
+from captious.cli.params import Omit, Rare, list_params
 from captious.cli.session import Metrics, Session, ignore_closed_pipes
 from captious.errors import InputError, format_one_line
 from captious.options import Argument, Bounds, Option, Options, Output, Undecided
@@ -48,13 +48,13 @@ class CIFiles(Options):
 
     def write(self, result: Gate, target: Path | None) -> None:
         """Write what is asked for; ``target`` is the file of the step's summary, if that is."""
-        shown = result.to_markdown(_run_address() if self.link is None else self.link)
+        shown = result.to_markdown(_get_run_address() if self.link is None else self.link)
         if self.junit is not None:
-            _write(self.junit, result.to_junit())
+            _write_text(self.junit, result.to_junit())
         if self.markdown is not None:
-            _write(self.markdown, shown)
+            _write_text(self.markdown, shown)
         if target is not None:
-            _append(target, shown)
+            _append_summary(target, shown)
 
     def write_error(self, message: str) -> None:
         """Say in the files that CI shows why there is no verdict."""
@@ -62,9 +62,9 @@ class CIFiles(Options):
         from captious.render import Document
 
         if self.junit is not None:
-            _write(self.junit, format_junit_error(message))
+            _write_text(self.junit, format_junit_error(message))
         if self.summary and os.environ.get(SUMMARY):
-            _append(Path(os.environ[SUMMARY]), Document("captious gate: no verdict", message).to_markdown())
+            _append_summary(Path(os.environ[SUMMARY]), Document("captious gate: no verdict", message).to_markdown())
 
 
 @dataclass(frozen=True)
@@ -120,17 +120,17 @@ def gate(
     """
     other.refuse_contradictions(files.given | ({"undecided": undecided} if undecided else {}))
     if other.plan:
-        _plan(base, new, session, metrics, margin, other.changed)
+        _print_plan(base, new, session, metrics, margin, other.changed)
     elif new is None:
         raise InputError("no NEW, expected the captions to test; plan=True plans a gate without them")
     elif other.update:
-        _update(base, new, session, metrics, other.values_only)
+        _update_lock(base, new, session, metrics, other.values_only)
     else:
-        with _crash_as_error(files):
-            _test(base, new, session, metrics, margin, undecided, interval, files)
+        with _convert_crashes(files):
+            _run_test(base, new, session, metrics, margin, undecided, interval, files)
 
 
-def _test(
+def _run_test(
     base: str,
     new: str,
     session: Session,
@@ -144,9 +144,9 @@ def _test(
     from captious import gating
 
     for path, sign in ((files.markdown, gating.MARK), (files.junit, gating.SUITE)):
-        _refuse_other(path, sign, session.output.overwrite)
+        _refuse_foreign_file(path, sign, session.output.overwrite)
     try:
-        target = _summary_file() if files.summary else None
+        target = _get_summary_file() if files.summary else None
         with session.working() as step:
             result = gating.gate(
                 base,
@@ -160,11 +160,11 @@ def _test(
                 interval=interval,
             )
     except InputError as error:
-        files.write_error(with_flags(str(error), params_of(gate)))
+        files.write_error(replace_arguments(str(error), list_params(gate)))
         raise
     files.write(result, target)
     with ignore_closed_pipes():
-        with _no_commands(session.output):
+        with _stop_commands(session.output):
             session.deliver(result)
         if result.verdict == "undecided" and result.undecided == "warn":
             click.echo("captious: warning: the gate cannot tell, and --undecided warn lets it pass", err=True)
@@ -172,7 +172,7 @@ def _test(
 
 
 @contextmanager
-def _crash_as_error(files: CIFiles) -> Iterator[None]:
+def _convert_crashes(files: CIFiles) -> Iterator[None]:
     """Exit with 2 after a crash: Python's own exit code for it, 1, would be read as the verdict *worse*."""
     try:
         yield
@@ -186,7 +186,7 @@ def _crash_as_error(files: CIFiles) -> Iterator[None]:
         raise click.exceptions.Exit(2) from None
 
 
-def _plan(
+def _print_plan(
     base: str, new: str | None, session: Session, metrics: Metrics, margin: tuple[str, ...], changed: float
 ) -> None:
     from captious.gating import plan_gate
@@ -205,7 +205,7 @@ def _plan(
     session.deliver(result)
 
 
-def _update(base: str, new: str, session: Session, metrics: Metrics, values_only: bool) -> None:
+def _update_lock(base: str, new: str, session: Session, metrics: Metrics, values_only: bool) -> None:
     """Write a lock file, and print what it expects."""
     from captious.gating import lock_system
 
@@ -223,7 +223,7 @@ def _update(base: str, new: str, session: Session, metrics: Metrics, values_only
     click.echo(f"written: {base}", err=True)
 
 
-def _refuse_other(path: Path | None, sign: str, overwrite: bool) -> None:
+def _refuse_foreign_file(path: Path | None, sign: str, overwrite: bool) -> None:
     """Refuse to replace a file, unless an earlier gate wrote it."""
     from captious._core.files import refuse_existing
 
@@ -231,21 +231,21 @@ def _refuse_other(path: Path | None, sign: str, overwrite: bool) -> None:
     refuse_existing(path, overwrite or ours)
 
 
-def _write(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     from captious._core.files import write_atomically
 
     with write_atomically(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace")
 
 
-def _summary_file() -> Path:
+def _get_summary_file() -> Path:
     path = os.environ.get(SUMMARY)
     if not path:
         raise InputError(f"summary=True: ${SUMMARY} is not set, expected the file of a step's summary")
     return Path(path)
 
 
-def _append(path: Path, text: str) -> None:
+def _append_summary(path: Path, text: str) -> None:
     """Append to a step's summary, unless GitHub would then show nothing of it."""
     content = f"{text}\n".encode("utf-8", "replace")
     if (path.stat().st_size if path.exists() else 0) + len(content) > LARGEST_SUMMARY:
@@ -255,14 +255,14 @@ def _append(path: Path, text: str) -> None:
         file.write(content)
 
 
-def _run_address() -> str:
+def _get_run_address() -> str:
     """The address of the run on GitHub; nothing elsewhere."""
     parts = [os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
     return f"{parts[0]}/{parts[1]}/actions/runs/{parts[2]}" if all(parts) else ""
 
 
 @contextmanager
-def _no_commands(output: Output) -> Iterator[None]:
+def _stop_commands(output: Output) -> Iterator[None]:
     """Print captions, on GitHub in a block in which no line is a command of the runner, such as ``::error::``."""
     guarded = os.environ.get("GITHUB_ACTIONS") == "true" and not (output.json or output.csv or output.latex)
     token = os.urandom(16).hex()

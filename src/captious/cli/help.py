@@ -47,47 +47,47 @@ class HelpRow(NamedTuple):
     text: str
 
 
-def command_help(path: str, description: str, params: Sequence[Param], full: bool = False) -> str:
+def format_command_help(path: str, description: str, params: Sequence[Param], full: bool = False) -> str:
     """Return the help of a command, with its rare options if it is ``full``."""
     arguments = [param for param in params if isinstance(param.option, Argument)]
-    usage = " ".join([path, *map(argument_of, arguments), "[OPTIONS]"])
+    usage = " ".join([path, *map(format_argument, arguments), "[OPTIONS]"])
     all_options = [param for param in params if not isinstance(param.option, Argument)]
     full = full or len(all_options) <= FIRST_SCREEN
-    options = [_row(param) for param in all_options if full or not param.rare]
+    options = [_make_row(param) for param in all_options if full or not param.rare]
     rows = [
-        *(HelpRow("Arguments", argument_of(param), "", _text(param)) for param in arguments),
+        *(HelpRow("Arguments", format_argument(param), "", _format_text(param)) for param in arguments),
         *(row for row in options if row.panel == OPTIONS),
         *(HelpRow(OPTIONS, *help_row) for help_row in _HELP),
         *(row for row in options if row.panel != OPTIONS),
     ]
     left_out = len(all_options) - len(options)
     more = f"{left_out} more option{'s' * (left_out > 1)}: {path} --help-all"
-    return _draw(usage, description, rows, more if left_out else "")
+    return _format_page(usage, description, rows, more if left_out else "")
 
 
-def group_help(path: str, description: str, options: Iterable[tuple[str, str]], commands: Iterable[HelpRow]) -> str:
+def format_group_help(path: str, description: str, options: Iterable[tuple[str, str]], commands: Iterable[HelpRow]) -> str:
     """The help of a group of commands."""
     rows = [*commands, *(HelpRow(OPTIONS, name, "", text) for name, text in options)]
-    return _draw(f"{path} COMMAND [ARGUMENTS]", description, rows)
+    return _format_page(f"{path} COMMAND [ARGUMENTS]", description, rows)
 
 
-def argument_of(param: Param) -> str:
+def format_argument(param: Param) -> str:
     """Return an argument as the usage shows it: in brackets if it may be missing, with dots if there may be several."""
     name = param.option.metavar or param.name.upper()
     several = "..." if param.elements else ""
     return f"{name}{several}" if param.required else f"[{name}{several}]"
 
 
-def _row(param: Param) -> HelpRow:
-    return HelpRow(param.panel or OPTIONS, flags_of(param), value_of(param), _text(param))
+def _make_row(param: Param) -> HelpRow:
+    return HelpRow(param.panel or OPTIONS, format_flags(param), format_value(param), _format_text(param))
 
 
-def flags_of(param: Param) -> str:
+def format_flags(param: Param) -> str:
     """Return all flags of an option."""
     return ", ".join([param.flag + param.negation, *param.option.flags])
 
 
-def value_of(param: Param) -> str:
+def format_value(param: Param) -> str:
     """Return what follows a flag."""
     if param.option.metavar or param.kind is bool:
         return param.option.metavar or ""
@@ -99,15 +99,15 @@ def value_of(param: Param) -> str:
     return {int: "N", float: "N", Path: "PATH"}.get(param.kind, "TEXT")
 
 
-def _text(param: Param) -> str:
+def _format_text(param: Param) -> str:
     """The help text, with choices, default and environment variable."""
     choices = [str(choice) for choice in get_choices(param.kind)]
     parts = [param.option.help]
-    if choices and value_of(param) != "|".join(choices):
+    if choices and format_value(param) != "|".join(choices):
         parts.append(f"[{', '.join(choices)}]")
     if param.required and not isinstance(param.option, Argument):
         parts.append("[required]")
-    if default := default_of(param.default):
+    if default := format_default(param.default):
         parts.append(f"[default: {default}]")
     if param.option.env:
         parts.append(f"[env: {param.option.env}]")
@@ -115,23 +115,23 @@ def _text(param: Param) -> str:
     return " ".join([parts[0], *rest])
 
 
-def default_of(value: Any) -> str:
+def format_default(value: Any) -> str:
     """A default where it says something; absent values, zeros, switches and empty lists do not."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) if any(value) else ""
     return "" if isinstance(value, type) or not value or value is True else str(value)
 
 
-def _draw(usage: str, description: str, rows: Sequence[HelpRow], end: str = "") -> str:
+def _format_page(usage: str, description: str, rows: Sequence[HelpRow], end: str = "") -> str:
     width = min(shutil.get_terminal_size((80, 24)).columns, WIDEST)
     lines = [style("Usage: ", bold=True) + usage]
-    for line in _paragraphs(description):
+    for line in _split_paragraphs(description):
         lines += _wrap(line, width)
     left = min(LEFT, 2 + max(len(f"{row.name} {row.value}".strip()) for row in rows))
     for panel, members in groupby(rows, key=lambda row: row.panel):
         lines += ["", style(panel, bold=True)]
         for row in members:
-            lines += _lines(row, left, width)
+            lines += _format_row(row, left, width)
     lines += ["", end] if end else []
     return "\n".join(lines) + "\n"
 
@@ -140,7 +140,7 @@ def _wrap(text: str, width: int) -> list[str]:
     return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def _paragraphs(description: str) -> Iterator[str]:
+def _split_paragraphs(description: str) -> Iterator[str]:
     """The docstring: its paragraphs, each on lines of their own, then examples under one another."""
     for block in cleandoc(description).split("\n\n"):
         yield ""
@@ -154,7 +154,7 @@ def _paragraphs(description: str) -> Iterator[str]:
         yield from joined
 
 
-def _lines(row: HelpRow, left: int, width: int) -> Iterator[str]:
+def _format_row(row: HelpRow, left: int, width: int) -> Iterator[str]:
     """Yield the lines of an option: its name and value, and its text beside them or below."""
     name = f"  {row.name} {row.value}".rstrip()
     head = "  " + style(row.name, fg="cyan") + (style(f" {row.value}", fg="yellow") if row.value else "")

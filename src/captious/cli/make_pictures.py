@@ -31,12 +31,12 @@ def pictures(
 
     session = replace(session, output=replace(session.output, out=out))
     with session.working() as step:
-        captions, ratings = _rated_texts(texts, session, rating)
+        captions, ratings = _read_rated_texts(texts, session, rating)
         result = paint(captions, metric, ratings, most=most, compile=compile, progress=step)
     session.deliver(result)
 
 
-def _rated_texts(texts: str, session: Session, rating: str | None) -> tuple[CaptionSet, Any]:
+def _read_rated_texts(texts: str, session: Session, rating: str | None) -> tuple[CaptionSet, Any]:
     """Texts, and the mean rating of each where the rows have ratings."""
     from captious.io.columns import RATING_COLUMNS
     from captious.io.formats import read_rows

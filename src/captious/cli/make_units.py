@@ -55,7 +55,7 @@ def units(
         _print_units(caption, how, rules, tags, output.json)
         return
     refuse_existing(output.out, output.overwrite)
-    lines = list(_rows_with_units(str(file), session.reading.candidate_column, how, rules))
+    lines = list(_add_units(str(file), session.reading.candidate_column, how, rules))
     if output.out is None:
         click.echo("\n".join(lines))
         return
@@ -96,7 +96,7 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
         console.print(Text(f"{number:>3}  ").append_text(part), soft_wrap=True)
 
 
-def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
+def _add_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
     """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
     from captious._core.languages import refuse_other_than_english
     from captious.io.formats import get_name, read_rows
@@ -105,7 +105,7 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
 
     with display() as shown:
         rows = list(read_rows(source))
-        captions = [_captions(row, column) for row in rows]
+        captions = [_get_captions(row, column) for row in rows]
         texts = [text for own in captions for text in ([own] if isinstance(own, str) else own)]
         refuse_other_than_english(get_name(source), "detail units are made", texts)
         shown.step(f"cutting {len(texts):,} captions")
@@ -119,7 +119,7 @@ def _rows_with_units(source: str, column: str | None, how: dict[str, Any], rules
         yield json.dumps({**row.fields, "units": units}, ensure_ascii=False, default=str)
 
 
-def _captions(row: Row, column: str | None) -> str | list[str]:
+def _get_captions(row: Row, column: str | None) -> str | list[str]:
     """The caption of a row, or all of its captions."""
     from captious.io.columns import CANDIDATE_COLUMNS
 

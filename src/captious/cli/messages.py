@@ -21,14 +21,14 @@ _ARGUMENT = re.compile(
 _READING = re.compile(r"\breading=Reading\(([^()]*)\)")
 
 
-def with_flags(message: str, params: Sequence[Param]) -> str:
+def replace_arguments(message: str, params: Sequence[Param]) -> str:
     """The message with flags in place of arguments.
 
     >>> from captious.cli.params import Param
     >>> from captious.options import Option
     >>> images = Param("images", str, Option("Folder."), None)
     >>> several = Param("several", bool, Option("Several."), False)
-    >>> with_flags("pass images=...; or reading=Reading(several=True), and bleu(images=1)", [images, several])
+    >>> replace_arguments("pass images=...; or reading=Reading(several=True), and bleu(images=1)", [images, several])
     'pass --images; or --several, and bleu(images=1)'
     """
     options = {param.name: param for param in params if not isinstance(param.option, Argument)}

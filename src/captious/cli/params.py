@@ -5,7 +5,7 @@ dataclass is flattened into one option per field (a `Param`), and rebuilt before
 
     def score(predictions: Predictions, resampling: Resampling)       the function of a command
                    │                        │
-                   │           ┌────────────┼───────────┐             `params_of`: a dataclass is flattened
+                   │           ┌────────────┼───────────┐             `list_params`: a dataclass is flattened
     PREDICTIONS    ▼   --samples 100   --seed 7    --level 0.95       what a user writes, parsed by click
                    │           └────────────┼───────────┘             `Param.read`, then the dataclass is rebuilt
                    ▼                        ▼
@@ -62,28 +62,28 @@ class Rare:
         self.names = names
 
 
-def _parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
+def _list_parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
     """How each parameter of a command is declared, and its default."""
     parameters = inspect.signature(function).parameters
     return {name: (get_declarations(function)[name], parameter.default) for name, parameter in parameters.items()}
 
 
-def params_of(function: Callable[..., Any]) -> list[Param]:
+def list_params(function: Callable[..., Any]) -> list[Param]:
     """The options and arguments of a command."""
-    return [param for name, part in _parts(function).items() for param in _flatten(name, *part)]
+    return [param for name, part in _list_parts(function).items() for param in _flatten(name, *part)]
 
 
-def arguments_of(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
+def build_arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a command's function, from the values of its options by their names."""
-    return {name: _build(name, *part, values) for name, part in _parts(function).items()}
+    return {name: _build(name, *part, values) for name, part in _list_parts(function).items()}
 
 
 def _flatten(name: str, declaration: Declared, default: Any, panel: str | None = None) -> Iterator[Param]:
     """The options of a parameter: one, or those of the fields of an option dataclass."""
     if _is_group(declaration.kind):
         rare = {name for part in declaration.metadata if isinstance(part, Rare) for name in part.names}
-        for field, inner in _shown(declaration):
-            for param in _flatten(field.name, inner, _default(field, default), declaration.kind.title):
+        for field, inner in _list_fields(declaration):
+            for param in _flatten(field.name, inner, _get_default(field, default), declaration.kind.title):
                 yield replace(param, rare=param.rare or param.name in rare)
     elif declaration.option is None:
         raise TypeError(f"{name}: expected an Option, an Argument or an option dataclass")
@@ -99,7 +99,7 @@ def _build(name: str, declaration: Declared, default: Any, values: dict[str, Any
     if not _is_group(declaration.kind):
         return values[name]
     parts = {
-        field.name: _build(field.name, inner, _default(field, default), values) for field, inner in _shown(declaration)
+        field.name: _build(field.name, inner, _get_default(field, default), values) for field, inner in _list_fields(declaration)
     }
     return declaration.kind(**parts) if default is REQUIRED else replace(default, **parts)
 
@@ -108,7 +108,7 @@ def _is_group(kind: Any) -> bool:
     return is_dataclass(kind)
 
 
-def _shown(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]:
+def _list_fields(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]:
     """The fields of an option dataclass that a command has; what it omits is omitted in nested dataclasses too."""
     narrowed = tuple(part for part in declaration.metadata if isinstance(part, Omit))
     inside = get_declarations(declaration.kind)
@@ -120,7 +120,7 @@ def _shown(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]:
             yield field, inner
 
 
-def _default(field: Field[Any], owner: Any) -> Any:
+def _get_default(field: Field[Any], owner: Any) -> Any:
     """The default of a field: that of the command's own value of the dataclass, or the field's."""
     if owner is not REQUIRED:
         return getattr(owner, field.name)
@@ -167,7 +167,7 @@ class Param:
         """The flag that says no, where the default is neither yes nor no."""
         return f"/--no-{self.flag[2:]}" if self.kind is bool and self.default is None else ""
 
-    def parameter(self) -> click.Parameter:
+    def make_parameter(self) -> click.Parameter:
         """The parameter that click parses. It has no default: what is not given is None, and `read` fills it in."""
         option = self.option
         shown: dict[str, Any] = {"type": self._click_type, "required": self.required, "envvar": option.env}
@@ -216,12 +216,12 @@ class Param:
         if self.addresses:
             return parsed if "://" in parsed else expand_home(Path(parsed))
         if self.elements:
-            return self._list(list(parsed))
+            return self._read_list(list(parsed))
         if self.kind in (int, float):
             check_value(self.flag, parsed, self.kind, self.option)
         return parsed
 
-    def _list(self, parsed: list[Any]) -> Any:
+    def _read_list(self, parsed: list[Any]) -> Any:
         """The list or tuple that words stand for; words and numbers may be repeated or have commas."""
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
         whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
@@ -233,9 +233,9 @@ class Param:
         if len(texts) != len(kinds):
             wanted = f"{len(kinds)} values" if len(kinds) > 1 else "at least one value"
             raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected {wanted}")
-        return get_origin(self.kind)(map(self._element, texts, kinds))
+        return get_origin(self.kind)(map(self._read_element, texts, kinds))
 
-    def _element(self, text: Any, kind: Any) -> Any:
+    def _read_element(self, text: Any, kind: Any) -> Any:
         """An element of a list, of its kind and within its bounds."""
         choices = get_choices(kind)
         try:

@@ -65,7 +65,7 @@ def score(
     from captious._evaluate import choose_metrics, evaluate
 
     chosen = choose_metrics(add or metrics)  # a misspelt name is said before anything is read
-    kind = _kind_of_source(predictions, session.output)
+    kind = _get_source_kind(predictions, session.output)
     if kind == "run" and not add:
         _show_run(predictions, session, worst, where, explain)
         return
@@ -79,14 +79,14 @@ def score(
         session.deliver_plan({predictions: session.read(predictions)}, add or metrics)
         return
     if add:
-        report = _added(predictions, session, add, explain)
+        report = _add_metrics(predictions, session, add, explain)
         session = replace(session, output=replace(session.output, overwrite=True))
     else:
         with session.working() as step:
             captions = session.read(predictions)
             if explain is not None:
                 captions.position(explain)  # an unknown id is said before anything is computed
-            sets = _languages_of(captions)
+            sets = _split_languages(captions)
             if len(sets) > 1:
                 from captious._by_language import evaluate_by_language
 
@@ -94,7 +94,7 @@ def score(
             else:
                 captions = next(iter(sets.values()), captions)
                 report = evaluate(captions, chosen, resampling=session.resampling, progress=step)
-                report = _to_store(report, no_references, no_rows)
+                report = _set_storage(report, no_references, no_rows)
                 if explain is not None:
                     report = replace(report, explanations=report.explain(explain))
         if len(sets) > 1:
@@ -104,7 +104,7 @@ def score(
     _print_worst(report, worst, where, session.output)
 
 
-def _kind_of_source(predictions: str, output: Output) -> Literal["file", "shards", "run"]:
+def _get_source_kind(predictions: str, output: Output) -> Literal["file", "shards", "run"]:
     """Return what a source is; a file is known at once, and what only shards and runs need is not even imported."""
     path = Path(predictions)
     try:
@@ -122,7 +122,7 @@ def _kind_of_source(predictions: str, output: Output) -> Literal["file", "shards
     return "shards" if is_sharded(predictions) and not in_memory else "file"
 
 
-def _languages_of(captions: CaptionSet) -> Mapping[str, CaptionSet]:
+def _split_languages(captions: CaptionSet) -> Mapping[str, CaptionSet]:
     """Return the captions of each language, where a column names the languages."""
     from captious._core.languages import LANGUAGE_COLUMN
 
@@ -133,7 +133,7 @@ def _languages_of(captions: CaptionSet) -> Mapping[str, CaptionSet]:
     return split_languages(captions) if has_languages(captions) else {}
 
 
-def _to_store(report: Report, no_references: bool, no_rows: bool) -> Report:
+def _set_storage(report: Report, no_references: bool, no_rows: bool) -> Report:
     """Return the report with what a saved run holds besides its items."""
     from captious.runs.source import MemoryItems
 
@@ -151,7 +151,7 @@ def _show_languages(
     no_rows: bool,
 ) -> None:
     """Print the table of languages, and the explained item and the worst ones of each language after it."""
-    reports = {code: _to_store(report, no_references, no_rows) for code, report in result.reports.items()}
+    reports = {code: _set_storage(report, no_references, no_rows) for code, report in result.reports.items()}
     for code, report in reports.items():
         if explain is not None and explain in report.captions:
             reports[code] = replace(report, explanations=report.explain(explain))
@@ -162,7 +162,7 @@ def _show_languages(
         _print_worst(report, worst, where, session.output)
 
 
-def _added(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
+def _add_metrics(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
     """The report of the run in --out with more metrics, computed on the same captions."""
     from captious._evaluate import add_metrics
     from captious.runs import is_run, open_run
@@ -217,7 +217,7 @@ def _score_shards(
     if session.runtime.judging.dry_run:
         _print_shards_plan(source, add or metrics, printing)
         return
-    out = _folder_for_shards(source, output.out)
+    out = _get_shards_folder(source, output.out)
     if keep is not None:
         _check_filter(keep, (*metrics, *add), source, session.reading)
     folder = Storage.at(out)
@@ -243,14 +243,14 @@ def _score_shards(
         shown: list[Result] = [report]
         if keep is not None:
             written.append(folder.get_address("kept.parquet"))
-            shown = _kept(report, out, keep, written[-1], engine, output.json, step)
+            shown = _keep_items(report, out, keep, written[-1], engine, output.json, step)
     if worst:
         shown.append(report.worst(worst, where=where))
     for result in shown[:1] if output.json or output.latex or output.csv else shown:
         printing.deliver(result)
     click.echo(f"written: {', '.join(written)}", err=True)
     if report.failed:
-        _exit_partly(report, folder)
+        _exit_after_failures(report, folder)
 
 
 def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) -> None:
@@ -262,18 +262,18 @@ def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) ->
     session.deliver(plan)
 
 
-def _folder_for_shards(source: str, out: str | Path | None) -> str | Path:
+def _get_shards_folder(source: str, out: str | Path | None) -> str | Path:
     """The folder that the scores of shards go to; a missing one, or the name of a file, is refused."""
     from captious.render.document import is_file
 
     if out is None:
-        raise InputError(f"{source}: {_what_is_sharded(source)}, such as out=scores")
+        raise InputError(f"{source}: {_explain_shards(source)}, such as out=scores")
     if is_file(out):
         raise InputError(f"{out}: is the name of a file, expected that of a folder for the scores of shards")
     return out
 
 
-def _kept(
+def _keep_items(
     report: Report, out: str | Path, filter: str, ids: str, engine: Engine, json: bool, step: Callable[[str], None]
 ) -> list[Result]:
     """Write the ids of the items that pass a filter; gives the results to print, as JSON one of both."""
@@ -285,7 +285,7 @@ def _kept(
     return [report, selection]
 
 
-def _exit_partly(report: Report, folder: Storage) -> NoReturn:
+def _exit_after_failures(report: Report, folder: Storage) -> NoReturn:
     """Name the shards that failed, and end with the exit code that says so."""
     from captious.runs.folder import FAILED
     from captious.runs.shards.scoring import format_failures
@@ -318,7 +318,7 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
         parse_filter(text, FilterSchema(list_run_columns(types, labels), labels))
 
 
-def _what_is_sharded(source: str) -> str:
+def _explain_shards(source: str) -> str:
     """Why a source is scored as shards, and what to do if that was not meant."""
     from captious.io.storage import is_remote
 

@@ -203,7 +203,7 @@ def deliver(result: Result, output: Output) -> None:
             shown = result.in_percent() if output.percent else result
             if output.json or output.latex or output.csv:
                 warn(result.document().warnings)
-                click.echo(_text(shown if output.latex else result, output), nl=False)
+                click.echo(_format_result(shown if output.latex else result, output), nl=False)
             else:
                 shown.print(signatures=output.signatures)
         if output.out is not None:
@@ -235,7 +235,7 @@ def ignore_closed_pipes() -> Iterator[None]:
         raise
 
 
-def _text(result: Result, output: Output) -> str:
+def _format_result(result: Result, output: Output) -> str:
     """The result in the form that another program reads."""
     from captious.render.tables import format_csv
 

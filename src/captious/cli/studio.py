@@ -138,7 +138,7 @@ def _new_rest(study: Path, source: Path, session: Session) -> None:
         with write_atomically(path) as draft:
             draft.write_text(content, encoding="utf-8", newline="\n")
     line = f"{study}: the {len(ids):,} items that nobody has judged in {source}; then: captious studio check {study}"
-    _report(session, line, file=str(study), ids=str(file), items=len(ids))
+    _print_report(session, line, file=str(study), ids=str(file), items=len(ids))
 
 
 @command(app)
@@ -253,7 +253,7 @@ def amend(data: StudyData, why: Why, session: Annotated[Session, Only("json")]) 
         click.echo(f"captious: no new items were looked for: {unread}", err=True)
     lines = "".join(f"\n  {line}" for line in amendment.lines)
     facts = {"kind": "amended", "why": amendment.why, "changes": list(amendment.changes), "tasks": amendment.tasks}
-    _report(session, f"{data.study} is amended{lines}", **facts)
+    _print_report(session, f"{data.study} is amended{lines}", **facts)
 
 
 @command(app)
@@ -269,7 +269,7 @@ def pause(
     """
     with data.log() as log:
         log.pause(why, message)
-    _report(session, f"{data.study} is paused; go on with: captious studio resume {data.study}", kind="paused", why=why)
+    _print_report(session, f"{data.study} is paused; go on with: captious studio resume {data.study}", kind="paused", why=why)
 
 
 @command(app)
@@ -277,7 +277,7 @@ def resume(data: StudyData, session: Annotated[Session, Only("json")]) -> None:
     """Resume a paused study; raters have as much time for open tasks as they had when it was paused."""
     with data.log() as log:
         log.resume()
-    _report(session, f"{data.study} goes on", kind="resumed")
+    _print_report(session, f"{data.study} goes on", kind="resumed")
 
 
 @command(app)
@@ -311,7 +311,7 @@ def exclude(data: StudyData, act: Act, session: Annotated[Session, Only("json")]
     """
     with data.log() as log:
         log.exclude(act.rater, act.reason)
-    _report(session, f"{act.rater} is excluded", kind="excluded", **asdict(act))
+    _print_report(session, f"{act.rater} is excluded", kind="excluded", **asdict(act))
 
 
 @command(app)
@@ -322,7 +322,7 @@ def reinstate(data: StudyData, act: Act, session: Annotated[Session, Only("json"
     """
     with data.log() as log:
         log.reinstate(act.rater, act.reason)
-    _report(session, f"{act.rater} is reinstated", kind="reinstated", **asdict(act))
+    _print_report(session, f"{act.rater} is reinstated", kind="reinstated", **asdict(act))
 
 
 @command(app)
@@ -347,16 +347,16 @@ def release(
         raise InputError("rater and suspicious=True exclude each other")
     with data.log() as log:
         if suspicious:
-            found = _suspicious(log)
+            found = _find_suspicious(log)
             reasons = found if act.reason == RELEASE.reason else dict.fromkeys(found, act.reason)
         else:
-            raters = _expired(log) if act.rater == RELEASE.rater else [act.rater]
+            raters = _find_expired(log) if act.rater == RELEASE.rater else [act.rater]
             reasons = dict.fromkeys(raters, act.reason)
         for rater, reason in reasons.items():
             log.release(rater, reason)
     none = "no open task of a suspicious rater" if suspicious else "no open task whose time has run out"
     text = f"open tasks released of {', '.join(reasons)}" if reasons else none
-    _report(session, text, kind="released", raters=list(reasons), reason=next(iter(reasons.values()), act.reason))
+    _print_report(session, text, kind="released", raters=list(reasons), reason=next(iter(reasons.values()), act.reason))
 
 
 @command(app)
@@ -478,7 +478,7 @@ def backup(data: StudyData, out: Out, session: Annotated[Session, Only("overwrit
     click.echo(json.dumps({"file": str(out), "bytes": size}) if session.output.json else f"{out}: {size:,} bytes")
 
 
-def _expired(log: StudyLog) -> list[str]:
+def _find_expired(log: StudyLog) -> list[str]:
     """Raters who have a task open whose time has run out."""
     from datetime import datetime, timezone
 
@@ -487,7 +487,7 @@ def _expired(log: StudyLog) -> list[str]:
     return [rater for rater, lease in held.items() if lease <= now]
 
 
-def _suspicious(log: StudyLog) -> dict[str, str]:
+def _find_suspicious(log: StudyLog) -> dict[str, str]:
     """Raters who may be no people and have a task open, with the reason."""
     from datetime import datetime, timezone
 
@@ -498,6 +498,6 @@ def _suspicious(log: StudyLog) -> dict[str, str]:
     return {rater: reason for rater, reason in reasons.items() if rater in held}
 
 
-def _report(session: Session, text: str, **facts: Any) -> None:
+def _print_report(session: Session, text: str, **facts: Any) -> None:
     """What was done, in a line or as JSON."""
     click.echo(json.dumps(facts, indent=2) if session.output.json else text)

@@ -40,15 +40,15 @@ def run(
     Example: captious study run ratings.jsonl --references refs.json --where 'words > 10 and system != "human"'
     """
     if session.runtime.judging.dry_run:
-        _dry_run(study_input, session)
+        _print_dry_run(study_input, session)
         return
     with session.working() as step:
-        study = _correlate(study_input, session, step, test=test, permutations=permutations, where=where)
+        study = _compute_correlations(study_input, session, step, test=test, permutations=permutations, where=where)
         study.document()  # intervals and tests are computed here, while progress is shown
     session.deliver(study)
 
 
-def _correlate(study_input: StudyInput, session: Session, step: Callable[[str], None], **options: Any) -> Study:
+def _compute_correlations(study_input: StudyInput, session: Session, step: Callable[[str], None], **options: Any) -> Study:
     from captious.study import correlate, load_ratings, load_scores
 
     ratings, recipe = load_ratings(study_input, session.reading)
@@ -57,7 +57,7 @@ def _correlate(study_input: StudyInput, session: Session, step: Callable[[str], 
     return correlate(ratings, scores, recipe=recipe, **options)
 
 
-def _dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = ()) -> None:
+def _print_dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = ()) -> None:
     """Print what the metrics would ask chat models about the rated captions."""
     from captious.metrics.registry import DEFAULT
     from captious.study import load_ratings
@@ -82,13 +82,13 @@ def agreement(
     from captious.study import load_ratings, rater_agreement
 
     with session.working() as step:
-        ratings, _ = load_ratings(_by_recipe(study_input, session.reading), session.reading)
+        ratings, _ = load_ratings(_find_recipe(study_input, session.reading), session.reading)
         step("agreement")
         result = rater_agreement(ratings, measurement, session.resampling)
     session.deliver(result)
 
 
-def _by_recipe(study_input: StudyInput, reading: Reading) -> StudyInput:
+def _find_recipe(study_input: StudyInput, reading: Reading) -> StudyInput:
     """Return the input with the recipe that is stored next to its file, unless the columns are named."""
     from captious.study.recipes import find_recipe_for
 
@@ -125,7 +125,7 @@ def systems(
     from captious.study import load_ratings
     from captious.study import systems as rank_systems
 
-    study_input = study_input if aspects else _by_recipe(study_input, session.reading)
+    study_input = study_input if aspects else _find_recipe(study_input, session.reading)
     with session.working() as step:
         ratings, _ = load_ratings(study_input, session.reading, aspects)
         step("systems")
@@ -184,7 +184,7 @@ def combine(
     from captious.study.combine import collect_others
 
     if session.runtime.judging.dry_run:
-        _dry_run(study_input, session, add)
+        _print_dry_run(study_input, session, add)
         return
     with session.working() as step:
         ratings, recipe = load_ratings(study_input, session.reading)
@@ -221,10 +221,10 @@ def lengths(
     from captious.study import length_regimes
 
     if session.runtime.judging.dry_run:
-        _dry_run(study_input, session)
+        _print_dry_run(study_input, session)
         return
     with session.working() as step:
-        study = _correlate(study_input, session, step)
+        study = _compute_correlations(study_input, session, step)
         step("buckets")
         result = length_regimes(study, edges or None, loading.load(tokens) if tokens else None)
     session.deliver(result)

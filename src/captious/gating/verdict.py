@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._compare import StatisticPair
-from captious._core.arguments import accept_positions
 from captious._evaluate import Scoring, Specs
 from captious.errors import InputError
 from captious.gating.margins import AllowedLoss, Margins, match_margins, parse_margins
@@ -275,7 +274,6 @@ class Gate(Result):
         return format_junit(self)
 
 
-@accept_positions("resampling", "runtime", "progress")
 def gate(
     base: Any,
     new: Any,

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._core.arguments import accept_positions
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.io.formats import get_name
@@ -93,7 +92,6 @@ class Check(Result):
         return Document(title=self.name, sections=(self.findings.text(),), notes=notes, data=data, name="check")
 
 
-@accept_positions("references", "images", "reading", "questions")
 def check(
     source: Any,
     *,
@@ -108,7 +106,7 @@ def check(
 
     ``questions`` is a file of questions about the items, for metrics such as CaptionQA and DSG.
 
-    >>> print(check({"1": "a dog"}, {"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
+    >>> print(check({"1": "a dog"}, references={"1": ["a dog runs"], "2": ["a cat"]}).errors[0].message)
     references: 1 id (2) without a candidate in captions; pass reading=Reading(missing='skip') to leave them out
     """
     reading = reading_of(reading, references, images, missing, language)

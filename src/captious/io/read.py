@@ -7,7 +7,6 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from captious._core.arguments import accept_positions
 from captious._core.collector import pause_collector
 from captious._core.languages import LANGUAGE_COLUMN, find_only_language
 from captious.captions import CaptionSet
@@ -29,7 +28,6 @@ from captious.io.rows import Piece
 from captious.options import Missing, Reading
 
 
-@accept_positions("references", "images", "reading")
 def read(
     source: Any,
     *,

@@ -209,7 +209,7 @@ class RewardLog:
         rows = [row for table in tables for row in table.to_pylist()]
         keys = [*run.metrics, *self.plan.diversity]
 
-        def numbers(key: str) -> Floats:
+        def read_numbers(key: str) -> Floats:
             try:
                 return np.array([np.nan if row.get(key) is None else float(row[key]) for row in rows], dtype=np.float64)
             except (TypeError, ValueError):
@@ -225,8 +225,8 @@ class RewardLog:
             [(row["candidates"] or [""])[0] for row in rows],
             [row.get("references") or [] for row in rows],
             [row.get("image") for row in rows],
-            numbers("reward"),
-            {key: numbers(key) for key in keys},
+            read_numbers("reward"),
+            {key: read_numbers(key) for key in keys},
         )
 
     @cached_property

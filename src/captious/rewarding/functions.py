@@ -9,7 +9,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from captious._core.arguments import accept_positions
 from captious._core.specs import split_specs
 from captious._core.types import Floats
 from captious._evaluate import Specs, check_specs
@@ -160,7 +159,6 @@ class Rewards(list[Reward]):
         return f"<Rewards {', '.join(one.__name__ for one in self)}>"
 
 
-@accept_positions("references", "images", "weights")
 def rewards(
     metrics: Specs,
     *,
@@ -290,14 +288,14 @@ def make_swift_class(reward: Reward) -> type:
     """Return a class for ms-swift whose objects are the reward, with the floor for a missing value."""
     name = reward.__name__
 
-    def filled(values: Sequence[float | None]) -> list[float]:
+    def fill_gaps(values: Sequence[float | None]) -> list[float]:
         return [reward.floor if value is None else value for value in values]
 
     def call(self: Any, completions: Sequence[Any], **columns: Any) -> list[float]:
-        return filled(reward(completions, **columns))
+        return fill_gaps(reward(completions, **columns))
 
-    async def awaited(self: Any, completions: Sequence[Any], **columns: Any) -> list[float]:
-        return filled(await cast(AsyncReward, reward)(completions, **columns))
+    async def call_async(self: Any, completions: Sequence[Any], **columns: Any) -> list[float]:
+        return fill_gaps(await cast(AsyncReward, reward)(completions, **columns))
 
     def make(self: Any, args: Any = None, **options: Any) -> None:
         self.args = args
@@ -305,7 +303,7 @@ def make_swift_class(reward: Reward) -> type:
     def reduce(self: Any) -> tuple[Any, ...]:
         return _make_swift_object, (reward, self.args)
 
-    calls = awaited if isinstance(reward, AsyncReward) else call
+    calls = call_async if isinstance(reward, AsyncReward) else call
     return type(name, (), {"__init__": make, "__call__": calls, "__reduce__": reduce, "__doc__": f"{reward.metric}"})
 
 
@@ -316,7 +314,6 @@ def _make_swift_object(reward: Reward, args: Any) -> Any:
 def _get_weight(
     metric: Metric, weights: Sequence[float] | Mapping[str, float] | None, metrics: Sequence[Metric]
 ) -> float:
-    """The weight of a metric."""
     if weights is None:
         return 1.0
     if isinstance(weights, Mapping):

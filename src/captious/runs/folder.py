@@ -327,7 +327,7 @@ class Run:
         """Count the distinct types of a metric over all parts."""
         names = [self.types_name(part, metric) for part, items in self.marker.parts.items() if items]
 
-        def hashes(name: str) -> Hashes:
+        def read_hashes(name: str) -> Hashes:
             try:
                 with self.open(name) as file:
                     array: Hashes = np.load(io.BytesIO(file.read()), allow_pickle=False).astype(np.uint64)
@@ -336,7 +336,7 @@ class Run:
                 where = self.storage.get_address(name)
                 raise InputError(f"{where}: is damaged, expected the scores of captious") from None
 
-        return count_unique(map(hashes, names))
+        return count_unique(map(read_hashes, names))
 
     def files(self) -> list[str]:
         """List the files of the parts, types and states, which a copy of the run needs."""

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._core.arguments import accept_positions
 from captious._core.files import digest, refuse_existing, write_atomically
 from captious.errors import InputError, UnknownKey, format_one_line, require
 from captious.io.storage import Storage, is_remote, split_address
@@ -212,7 +211,6 @@ class Selection(Result):
         }
 
 
-@accept_positions("out")
 def keep(
     run: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]],
     expression: str,

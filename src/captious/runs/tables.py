@@ -149,11 +149,11 @@ def hide_machine_paths(captions: CaptionSet) -> CaptionSet:
     above = PurePath(os.path.commonpath(absolute)).parent
     shown = {folder: os.path.relpath(folder, above) for folder in absolute}
 
-    def own(name: Any) -> Any:
+    def shorten(name: Any) -> Any:
         folder, last = os.path.split(name) if isinstance(name, str) else ("", "")
         return f"{shown[folder]}/{last}" if folder in shown else name
 
-    return replace(captions, columns={**captions.columns, IMAGE: tuple(map(own, names))})
+    return replace(captions, columns={**captions.columns, IMAGE: tuple(map(shorten, names))})
 
 
 def _has_bytes(values: Iterable[Any]) -> bool:

@@ -228,11 +228,11 @@ def test_a_cut_off_server_list_still_gives_a_value(model):
 def test_the_published_correlations_of_stored_outputs(shared_data):
     from click.testing import CliRunner
 
-    from captious.cli.app import build
+    from captious.cli.app import build_app
 
     scores = shared_data / "judges" / "fleur_flickr8k_expert.jsonl"
     command = ["study", "run", "flickr8k-expert", "--data", str(shared_data / "flickr8k"), "--scores", str(scores)]
-    result = CliRunner().invoke(build(), [*command, "--samples", "0", "--permutations", "100", "--json"])
+    result = CliRunner().invoke(build_app(), [*command, "--samples", "0", "--permutations", "100", "--json"])
     study = json.loads(result.stdout)
     metrics = {one["metric"]: one for one in study["metrics"]}
     # Lee et al. 2024: τ-c 53.0; their result file gives τ-b 52.67, and without smoothing 34.91 and 56.08

@@ -38,7 +38,7 @@ def judged(model, tmp_path):
     stub = model(answer)
     with using(Runtime(judging=Judging(replies=tmp_path / "own.db"))):
         metrics = ["clair(m)", "fleur(m)", "faithscore(m)", "rouge"]
-        return stub, captious.evaluate(captions(), metrics, Resampling(0))
+        return stub, captious.evaluate(captions(), metrics, resampling=Resampling(0))
 
 
 def items_of(report):
@@ -48,7 +48,9 @@ def items_of(report):
 def test_reasons_facts_and_probabilities_are_on_the_page_and_nothing_is_asked(judged):
     stub, report = judged
     sent = len(stub.bodies)
-    explanations = {one["metric"]: one["systems"][0] for one in build_explorer_data(items_of(report))[0]["explanations"]}
+    explanations = {
+        one["metric"]: one["systems"][0] for one in build_explorer_data(items_of(report))[0]["explanations"]
+    }
     assert len(stub.bodies) == sent and sorted(explanations) == [0, 1, 2]
     assert all(sorted(own) == ["0", "1", "2"] for own in explanations.values())
     # red of {red, cat, dog}

@@ -130,14 +130,14 @@ def test_the_signature_says_what_counts():
 
 
 def test_a_run_in_french_is_told_how_to_write_it():
-    captions = captious.read(["un chien court"], [["le chien court"]], reading=Reading(language="fr"))
+    captions = captious.read(["un chien court"], references=[["le chien court"]], reading=Reading(language="fr"))
     with pytest.raises(
         InputError, match=r"^meteor knows English only, .* French \(language='fr'\); write meteor\(language=fr\)$"
     ):
-        captious.evaluate(captions, "meteor", Resampling(0))
-    assert captious.evaluate(captions, "meteor(language=fr)", Resampling(0)).measurements
+        captious.evaluate(captions, "meteor", resampling=Resampling(0))
+    assert captious.evaluate(captions, "meteor(language=fr)", resampling=Resampling(0)).measurements
     with pytest.raises(InputError, match=r"^meteor\(language=fr\) knows French only, the captions are in Chinese"):
-        captious.evaluate(replace(captions, language="zh"), "meteor(language=fr)", Resampling(0))
+        captious.evaluate(replace(captions, language="zh"), "meteor(language=fr)", resampling=Resampling(0))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def folders(tmp_path):
 
 
 def test_shards_change_sides(folders):
-    comparison = compare(folders, None, Resampling(200), permutations=4000)
+    comparison = compare(folders, None, resampling=Resampling(200), permutations=4000)
     (row,) = comparison.differences
     assert (row.metric, row.baseline, row.system, row.items) == ("rouge", "a", "b", 32)
     assert row.difference == pytest.approx(0.75 - 0.375)
@@ -49,7 +49,7 @@ def test_shards_change_sides(folders):
 
 
 def test_the_bootstrap_resamples_shards(folders):
-    (row,) = compare(folders, None, Resampling(200), test="bootstrap").differences
+    (row,) = compare(folders, None, resampling=Resampling(200), test="bootstrap").differences
     assert row.p < 0.05
 
 

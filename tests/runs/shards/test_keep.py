@@ -75,13 +75,13 @@ def test_a_share_is_that_of_all_scored_items(folder):
     ],
 )
 def test_columns_besides_the_metrics(folder, tmp_path, text, ids):
-    keep(folder.address, text, tmp_path / "ids.txt")
+    keep(folder.address, text, out=tmp_path / "ids.txt")
     assert (tmp_path / "ids.txt").read_text().split() == ids
 
 
 def test_ids_are_written_in_three_forms(folder, tmp_path):
     for ending in ("parquet", "jsonl", "txt"):
-        keep(folder.address, "rouge > 0.5 and words > 2", tmp_path / f"kept.{ending}")
+        keep(folder.address, "rouge > 0.5 and words > 2", out=tmp_path / f"kept.{ending}")
     rows = [
         {"id": "2", "shard": "a", "rouge": 1.0, "words": 5.0},
         {"id": "4", "shard": "b", "rouge": 1.0, "words": 5.0},
@@ -107,7 +107,7 @@ CURATED = [
 
 
 def kept_ids(run, text, tmp_path, **options):
-    keep(run, text, tmp_path / "ids.txt", overwrite=True, **options)
+    keep(run, text, out=tmp_path / "ids.txt", overwrite=True, **options)
     return (tmp_path / "ids.txt").read_text().split()
 
 
@@ -116,7 +116,7 @@ def test_a_run_of_a_file_and_one_of_shards_keep_the_same_ids(tmp_path, monkeypat
     shards = {"a": CURATED[:1], "b": [], "c": CURATED[1:]}
     by_shard = scored(write_lines(tmp_path / "shards", shards), tmp_path / "scores").address
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CURATED))
-    evaluate(read(tmp_path / "all.jsonl"), "rouge", Resampling(0)).save(tmp_path / "run")
+    evaluate(read(tmp_path / "all.jsonl"), "rouge", resampling=Resampling(0)).save(tmp_path / "run")
     pattern = write_lines(tmp_path / "shards", shards)
     score_shards(pattern, "rouge", out="memory://keep-runs/run", resampling=Resampling(0), engine=SERIAL)
     for text, expected in [
@@ -138,7 +138,7 @@ def test_the_words_of_several_candidates_are_their_mean(tmp_path):
     ]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     captions = read(tmp_path / "all.jsonl", reading=Reading(several=True))
-    evaluate(captions, "vocab_size", Resampling(0)).save(tmp_path / "run")
+    evaluate(captions, "vocab_size", resampling=Resampling(0)).save(tmp_path / "run")
     assert kept_ids(tmp_path / "run", "words == 3 and characters == 5 and candidates == 2", tmp_path) == ["1"]
 
 
@@ -148,12 +148,12 @@ def test_runs_are_joined_by_id(tmp_path):
     alt = scored(write_lines(tmp_path / "two", {"b": others}), tmp_path / "alt").address
     runs = {"recap": recap, "alt": alt}
     # ROUGE-L of alt is 0 for 2, 1 for 3 and 4; it has no 1. recap is best for 1, 2; 4 has all of two words in three.
-    selection = keep(runs, "recap.rouge > alt.rouge", tmp_path / "kept.jsonl")
+    selection = keep(runs, "recap.rouge > alt.rouge", out=tmp_path / "kept.jsonl")
     (row,) = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert (row["id"], row["rouge@alt"]) == ("2", 0.0) and row["rouge@recap"] > 0.5
     assert selection.reasons == {"alt has no item of this id": 1}
     assert kept_ids(runs, "rouge@alt > rouge and words > 1", tmp_path) == ["3", "4"]
-    keep(runs, "words > 0", tmp_path / "best.parquet", best="rouge")
+    keep(runs, "words > 0", out=tmp_path / "best.parquet", best="rouge")
     best = pq.read_table(tmp_path / "best.parquet").to_pylist()
     assert [(one["id"], one["run"], one["caption"]) for one in best] == [
         ("1", "recap", "a dog runs"),
@@ -185,7 +185,7 @@ def test_the_best_caption_of_an_image_no_repeated_ones_and_a_sample(tmp_path):
         ("sample of 1", 1, 1),
     ]
     assert "4 of 4 items pass (100.0 %); 1 are kept" in str(selection)
-    keep(run, "words > 0", tmp_path / "out", write="shards", engine=SERIAL, unique="caption")
+    keep(run, "words > 0", out=tmp_path / "out", write="shards", engine=SERIAL, unique="caption")
     assert [json.loads(line)["id"] for line in (tmp_path / "out" / "b.jsonl").read_text().splitlines()] == ["4"]
     with pytest.raises(InputError, match=r"unique=captoin: no metric or column 'captoin'; did you mean 'caption'"):
         keep(run, "words > 0", unique="captoin")
@@ -225,14 +225,14 @@ def test_a_run_in_a_folder_with_signs_of_patterns(tmp_path):
 
 def test_a_run_of_a_file_has_no_shards_to_write(tmp_path):
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CURATED))
-    evaluate(read(tmp_path / "all.jsonl"), "rouge", Resampling(0)).save(tmp_path / "run")
+    evaluate(read(tmp_path / "all.jsonl"), "rouge", resampling=Resampling(0)).save(tmp_path / "run")
     with pytest.raises(InputError, match=r"was scored from a file, not from shards; pass write='ids' instead"):
-        keep(tmp_path / "run", "words > 1", tmp_path / "out", write="shards", engine=SERIAL)
+        keep(tmp_path / "run", "words > 1", out=tmp_path / "out", write="shards", engine=SERIAL)
 
 
 def test_ids_go_to_an_object_store(folder):
     fsspec = pytest.importorskip("fsspec")
-    keep(folder.address, "words > 2", "memory://selection/kept.txt")
+    keep(folder.address, "words > 2", out="memory://selection/kept.txt")
     assert fsspec.filesystem("memory").cat("/selection/kept.txt") == b"2\n3\n4\n6\n"
 
 
@@ -243,16 +243,16 @@ def test_what_is_refused(folder, tmp_path):
     ]:
         (tmp_path / "there.txt").touch()
         with pytest.raises(InputError, match=message):
-            keep(folder.address, "words > 2", out)
+            keep(folder.address, "words > 2", out=out)
     with pytest.raises(InputError, match=r"needs out=..., the folder to write them to"):
         keep(folder.address, "words > 2", write="shards", engine=SERIAL)
     with pytest.raises(InputError, match=r"no captious-run.json, expected a folder that captious score wrote"):
         keep(tmp_path, "words > 2")
     with pytest.raises(InputError, match=r"no metric or column 'cider'"):
-        keep(folder.address, "cider > 2", tmp_path / "new.txt")
+        keep(folder.address, "cider > 2", out=tmp_path / "new.txt")
     folder.storage.remove("items/b.parquet")
     with pytest.raises(InputError, match=r"items/b\.parquet: is missing, expected a folder that captious score wrote"):
-        keep(folder.address, "words > 2", tmp_path / "new.txt")
+        keep(folder.address, "words > 2", out=tmp_path / "new.txt")
     assert not (tmp_path / "new.txt").exists()
 
 
@@ -260,13 +260,13 @@ def test_an_id_with_a_line_break_needs_jsonl(tmp_path):
     rows = {"a": [{"id": "1\n2", "caption": "a dog runs", "references": ["a dog"]}]}
     folder = scored(write_lines(tmp_path / "shards", rows), tmp_path / "scores")
     with pytest.raises(InputError, match=r"has a line break; write the ids to a .jsonl file"):
-        keep(folder.address, "words > 2", tmp_path / "ids.txt")
+        keep(folder.address, "words > 2", out=tmp_path / "ids.txt")
     assert not (tmp_path / "ids.txt").exists()
 
 
 def test_an_empty_shard_passes_nothing(tmp_path):
     folder = scored(write_lines(tmp_path / "shards", {**ROWS, "d": []}), tmp_path / "scores")
-    selection = keep(folder.address, "rouge > 0.5", tmp_path / "out", write="shards", engine=SERIAL)
+    selection = keep(folder.address, "rouge > 0.5", out=tmp_path / "out", write="shards", engine=SERIAL)
     assert [one.passing for one in selection.shards] == [2, 2, 0, 0]
     assert (tmp_path / "out" / "d.jsonl").read_bytes() == b""
 
@@ -292,7 +292,7 @@ def test_json_lines_are_kept_as_they_are(tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "a.jsonl.gz").write_bytes(gzip.compress(b"".join(lines)))
     folder = scored(str(tmp_path / "shards" / "*"), tmp_path / "scores")
-    keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+    keep(folder.address, "words > 2", out=tmp_path / "out", write="shards", engine=SERIAL)
     assert gzip.decompress((tmp_path / "out" / "a.jsonl.gz").read_bytes()) == lines[0] + lines[4] + b"\n"
 
 
@@ -303,7 +303,7 @@ def test_shards_without_an_ending_get_that_of_their_format(tmp_path):
     out = tmp_path / "scores"
     source, jsonl = [str(tmp_path / "shards" / "part")], Reading(format="jsonl")
     score_shards(source, "rouge", out=out, reading=jsonl, resampling=Resampling(0), engine=SERIAL)
-    keep(out, "words > 0", tmp_path / "out", write="shards", engine=SERIAL)
+    keep(out, "words > 0", out=tmp_path / "out", write="shards", engine=SERIAL)
     assert (tmp_path / "out" / "part.jsonl").read_bytes() == lines
 
 
@@ -319,7 +319,7 @@ def test_parquet_rows_keep_their_columns_and_schema(tmp_path):
     (tmp_path / "shards").mkdir()
     pq.write_table(table, tmp_path / "shards" / "0.parquet", row_group_size=2, compression="gzip")
     folder = scored(str(tmp_path / "shards" / "*"), tmp_path / "scores")
-    keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+    keep(folder.address, "words > 2", out=tmp_path / "out", write="shards", engine=SERIAL)
     kept = pq.read_table(tmp_path / "out" / "0.parquet")
     assert kept.equals(table.take([0, 2])) and kept.schema.metadata[b"origin"] == b"web"
     assert pq.ParquetFile(tmp_path / "out" / "0.parquet").metadata.row_group(0).column(0).compression == "GZIP"
@@ -338,7 +338,7 @@ def test_members_of_tars_are_copied_byte_for_byte(tmp_path, format):
     }
     write_tar(tmp_path / "shards" / "0.tar", members, format)
     folder = scored(str(tmp_path / "shards" / "*.tar"), tmp_path / "scores", "vocab_size")
-    selection = keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=Engine("serial"))
+    selection = keep(folder.address, "words > 2", out=tmp_path / "out", write="shards", engine=Engine("serial"))
     assert selection.passing == 2
     with tarfile.open(tmp_path / "out" / "0.tar") as tar:
         assert {one.name: tar.extractfile(one).read() for one in tar} == {
@@ -354,34 +354,34 @@ def test_a_sample_is_found_by_the_id_of_its_json(tmp_path):
     members = {"001.txt": b"a red dog", "001.json": b'{"__key__": "other"}', "002.txt": b"a red dog"}
     write_tar(tmp_path / "shards" / "0.tar", members)
     folder = scored(str(tmp_path / "shards" / "*.tar"), tmp_path / "scores", "vocab_size")
-    keep(folder.address, 'id == "other"', tmp_path / "out", write="shards", engine=SERIAL)
+    keep(folder.address, 'id == "other"', out=tmp_path / "out", write="shards", engine=SERIAL)
     with tarfile.open(tmp_path / "out" / "0.tar") as tar:
         assert tar.getnames() == ["001.txt", "001.json"]
 
 
 def test_the_same_again_goes_on_where_it_stopped(folder, tmp_path):
     out = tmp_path / "out"
-    keep(folder.address, "words > 2", out, write="shards", engine=SERIAL)
+    keep(folder.address, "words > 2", out=out, write="shards", engine=SERIAL)
     contents = {path.name: path.read_bytes() for path in out.iterdir()}
     untouched = out / "a.jsonl"
     untouched.write_bytes(b"as it was")
     (out / "b.jsonl").unlink()
-    keep(folder.address, "words > 2", out, write="shards", engine=SERIAL)
+    keep(folder.address, "words > 2", out=out, write="shards", engine=SERIAL)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == {**contents, "a.jsonl": b"as it was"}
     with pytest.raises(InputError, match=r"contains shards that were selected by 'words > 2'; pass overwrite=True"):
-        keep(folder.address, "words > 3", out, write="shards", engine=SERIAL)
-    keep(folder.address, "words > 4", out, write="shards", engine=SERIAL, overwrite=True)
+        keep(folder.address, "words > 3", out=out, write="shards", engine=SERIAL)
+    keep(folder.address, "words > 4", out=out, write="shards", engine=SERIAL, overwrite=True)
     assert (out / "a.jsonl").read_text().count("\n") == 1
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()
     with pytest.raises(InputError, match=r"exists and was not written by captious"):
-        keep(folder.address, "words > 3", tmp_path / "mine", write="shards", engine=SERIAL)
+        keep(folder.address, "words > 3", out=tmp_path / "mine", write="shards", engine=SERIAL)
 
 
 def test_a_shard_that_cannot_be_read_any_more_is_named(folder, tmp_path):
     (tmp_path / "shards" / "b.jsonl").unlink()
     with pytest.raises(InputError, match=r"1 of 3 shards failed, such as b: .*no such file; run it again to resume"):
-        keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+        keep(folder.address, "words > 2", out=tmp_path / "out", write="shards", engine=SERIAL)
     assert (tmp_path / "out" / "a.jsonl").exists()
 
 
@@ -390,13 +390,13 @@ def test_tables_that_cannot_be_rewritten_are_refused_first(tmp_path):
     (tmp_path / "shards" / "a.csv").write_text("id,caption\n1,a dog runs\n")
     folder = scored(str(tmp_path / "shards" / "*.csv"), tmp_path / "scores", "vocab_size")
     with pytest.raises(InputError, match=r"is csv, write='shards' writes .parquet, .jsonl, .tar; pass write='ids'"):
-        keep(folder.address, "words > 2", tmp_path / "out", write="shards", engine=SERIAL)
+        keep(folder.address, "words > 2", out=tmp_path / "out", write="shards", engine=SERIAL)
     assert not (tmp_path / "out").exists()
 
 
 def test_processes_write_what_one_process_writes(folder, tmp_path):
     for engine in ("serial", "processes"):
-        keep(folder.address, "words > 2", tmp_path / engine, write="shards", engine=Engine(engine, jobs=2))
+        keep(folder.address, "words > 2", out=tmp_path / engine, write="shards", engine=Engine(engine, jobs=2))
     serial, processes = (
         {path.name: path.read_bytes() for path in (tmp_path / engine).iterdir()} for engine in ("serial", "processes")
     )

@@ -37,7 +37,7 @@ def reported(run):
 def test_values_are_those_of_the_whole_set(tmp_path):
     shards = rows(5)
     report = reported(scored(write_lines(tmp_path / "shards", shards), tmp_path / "scores", "bleu,rouge"))
-    whole = captious.evaluate([row for part in shards.values() for row in part], "bleu,rouge", Resampling(0))
+    whole = captious.evaluate([row for part in shards.values() for row in part], "bleu,rouge", resampling=Resampling(0))
     assert list(report.measurements) == list(whole.measurements)
     for key, measurement in whole.measurements.items():
         assert report[key].corpus == pytest.approx(measurement.corpus, rel=1e-12)

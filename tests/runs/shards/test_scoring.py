@@ -72,7 +72,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
 
 def test_values_are_those_of_the_whole_set(scored: tuple[Path, list[dict]]) -> None:
     folder, rows = scored
-    report = captious.evaluate(whole(rows), METRICS, Resampling(0))
+    report = captious.evaluate(whole(rows), METRICS, resampling=Resampling(0))
     for measurement in report:
         ours = values(folder / "scores", str(measurement.metric))
         expected = {key: None if np.isnan(value) else value for key, value in measurement.items.items()}
@@ -83,7 +83,7 @@ def test_sums_and_distinct_things_give_the_corpus_values(scored: tuple[Path, lis
     folder, rows = scored
     scores = Run.at(folder / "scores")
     summaries = scores.summaries()
-    for measurement in captious.evaluate(whole(rows), METRICS, Resampling(0)):
+    for measurement in captious.evaluate(whole(rows), METRICS, resampling=Resampling(0)):
         metric = str(measurement.metric)
         total = np.sum([one[metric].sums for one in summaries], axis=0)
         if summaries[0][metric].unites:
@@ -190,7 +190,7 @@ def test_tars_with_images(tmp_path: Path) -> None:
         assert sum(one.images for one in Run.at(out).summaries()) == len(captions)
     assert columns(tmp_path / "processes") == columns(tmp_path / "serial")
     # An encoder's single-precision sums depend on how many images are in a batch.
-    expected = dict(captious.evaluate(captions, MINI, Resampling(0), runtime)[MINI].items)
+    expected = dict(captious.evaluate(captions, MINI, resampling=Resampling(0), runtime=runtime)[MINI].items)
     assert values(tmp_path / "serial", MINI) == pytest.approx(expected, abs=1e-6)
 
 
@@ -231,7 +231,7 @@ def test_a_shard_that_fails_is_left_out_and_tried_again(tmp_path: Path) -> None:
     assert any(line.startswith("1 of 4 shard is left out, such as part-2: ") for line in report.warnings)
     assert (tmp_path / "scores" / "failed-shards.txt").read_text() == f"{broken}\t{report.failed['part-2']}\n"
     others = whole([row for number, row in enumerate(rows) if number % 4 != 2])
-    expected = captious.evaluate(others, "rouge", Resampling(0))["rouge"]
+    expected = captious.evaluate(others, "rouge", resampling=Resampling(0))["rouge"]
     assert report.size == 30 and report["rouge"].corpus == pytest.approx(expected.corpus, rel=1e-14)
     again = open_run(tmp_path / "scores")
     assert again.failed == report.failed and "part-2" in str(again)
@@ -253,7 +253,7 @@ def test_a_shard_that_fails_in_the_first_pass_counts_once_it_is_mended(tmp_path:
     assert list(report.failed) == ["part-1"]
     others = whole([row for number, row in enumerate(rows) if number % 4 != 1])
     for kept in (others, whole(rows)):
-        expected = captious.evaluate(kept, "cider", Resampling(0))["cider"]
+        expected = captious.evaluate(kept, "cider", resampling=Resampling(0))["cider"]
         ours = {key: np.nan if one is None else one for key, one in values(tmp_path / "scores", "cider").items()}
         assert ours == pytest.approx(dict(expected.items), nan_ok=True, abs=0)
         assert report["cider"].signature == expected.signature  # with the idf of these shards
@@ -363,7 +363,7 @@ def test_references_of_a_file(tmp_path: Path) -> None:
     source = write_shards(tmp_path / "in", [{"id": row["id"], "caption": row["caption"]} for row in rows], 3)
     reading = Reading(references=str(references))
     score_shards(source, "cider", out=tmp_path / "scores", reading=reading, resampling=FEW, engine=SERIAL)
-    expected = captious.evaluate(whole(rows), "cider", Resampling(0))["cider"].items
+    expected = captious.evaluate(whole(rows), "cider", resampling=Resampling(0))["cider"].items
     ours = values(tmp_path / "scores", "cider")
     assert ours == {key: None if np.isnan(value) else value for key, value in expected.items()}
     references.write_text(references.read_text() + " ")

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from captious.cli.app import build
+from captious.cli.app import build_app
 from captious.errors import InputError
 from captious.studio.collect import check as module
 from captious.studio.collect.check import check_plan, estimate_effort
@@ -299,12 +299,12 @@ def test_a_larger_study_finds_smaller_differences(place):
 
 def test_the_command_says_it_all(place):
     (place / "study.toml").write_text(RATINGS + ASPECT)
-    run = CliRunner().invoke(build(), ["studio", "check", str(place / "study.toml"), "--json"])
+    run = CliRunner().invoke(build_app(), ["studio", "check", str(place / "study.toml"), "--json"])
     assert run.exit_code == 0
     facts = json.loads(run.stdout)
     assert (facts["tasks"], facts["raters"], facts["findings"]) == (10, 3, [])
     (place / "photos" / "im3.jpg").write_bytes(b"no image")
-    run = CliRunner().invoke(build(), ["studio", "check", str(place / "study.toml")])
+    run = CliRunner().invoke(build_app(), ["studio", "check", str(place / "study.toml")])
     assert run.exit_code == 2 and "error: 1 image (id im3)" in run.stdout
 
 

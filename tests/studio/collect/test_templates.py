@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from captious.cli.app import build
+from captious.cli.app import build_app
 from captious.errors import InputError
 from captious.studio.collect.kinds.labels import merge_labels
 from captious.studio.collect.kinds.ratings import compute_overall
@@ -42,7 +42,7 @@ def lines(folder, name, rows):
 
 
 def new(*words):
-    return CliRunner().invoke(build(), ["studio", "new", *words])
+    return CliRunner().invoke(build_app(), ["studio", "new", *words])
 
 
 PREDS = [f"preds/{system}.jsonl" for system in SYSTEMS]

@@ -10,7 +10,7 @@ from PIL import Image
 pytest.importorskip("jinja2", reason="jinja2 is not installed: pip install 'captious[studio]'")
 from tests.studio.studies import make_plan
 
-from captious.cli.app import build
+from captious.cli.app import build_app
 from captious.errors import InputError
 from captious.studio.collect._markdown import list_example_images, render_prose
 from captious.studio.collect._texts import PageText, check_texts
@@ -92,7 +92,7 @@ def test_a_rule_that_is_left_to_the_owner_must_be_written(tmp_path, monkeypatch)
     Path("photos").mkdir()
     Image.new("RGB", (8, 6)).save("photos/im1.jpg")
     Path("study.toml").write_text(new_plan("study.toml", template="relic-age", images="photos"), encoding="utf-8")
-    run = CliRunner().invoke(build(), ["studio", "check", "study.toml"])
+    run = CliRunner().invoke(build_app(), ["studio", "check", "study.toml"])
     assert run.exit_code == 2 and run.output.count("is left for you to write") == 2
     with pytest.raises(
         InputError, match=r"instructions: <<write your rule here, such as: a child.*left for you to write"
@@ -103,7 +103,7 @@ def test_a_rule_that_is_left_to_the_owner_must_be_written(tmp_path, monkeypatch)
     while "<<" in text:
         text = text[: text.index("<<")] + "under 30" + text[text.index(">>") + 2 :]
     Path("study.toml").write_text(text, encoding="utf-8")
-    run = CliRunner().invoke(build(), ["studio", "check", "study.toml"])
+    run = CliRunner().invoke(build_app(), ["studio", "check", "study.toml"])
     assert run.exit_code == 0 and "- Young: under 30" in run.output
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip insta
 
 from tests.studio.logs import START, answer, make_plan, make_tasks, work_through
 
-from captious.cli.app import build, run
+from captious.cli.app import build_app, run
 from captious.errors import InputError
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.plan import read_plan
@@ -160,7 +160,7 @@ def test_a_backup_of_postgresql_without_pg_dump(postgres, tmp_path, monkeypatch)
 def captious(monkeypatch, *arguments):
     monkeypatch.setattr("sys.argv", ["captious", "studio", *map(str, arguments)])
     with pytest.raises(SystemExit) as exit:
-        run(build())
+        run(build_app())
     return exit.value.code
 
 

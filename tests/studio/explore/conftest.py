@@ -45,7 +45,7 @@ def write_run(folder, captions, references=REFERENCES, metrics="rouge,bleu(n=1)"
     if images:
         columns["image"] = [str(images / f"{key}.png") for key in captions]
     captions = CaptionSet.of(captions, {key: references[key] for key in captions}, columns, name=f"{name}.json")
-    evaluate(captions, metrics, Resampling(samples=0)).save(folder)
+    evaluate(captions, metrics, resampling=Resampling(samples=0)).save(folder)
     return folder
 
 

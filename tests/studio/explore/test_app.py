@@ -373,7 +373,7 @@ def test_words_of_a_card_are_tokens_of_the_language(tmp_path, monkeypatch, kept_
     if kept_in == "disk":
         monkeypatch.setattr("captious.studio.explore.table.HELD", -1)
     rows = [{"id": 1, "caption": ["一只狗。", "狗"], "references": ["一只小狗"]}]
-    evaluate(rows, "rouge", Resampling(0), language="zh").save(tmp_path / "run")
+    evaluate(rows, "rouge", resampling=Resampling(0), language="zh").save(tmp_path / "run")
     client = client_of(open_table([tmp_path / "run"]))
     (record,) = client.get("/api/list").json()["records"]
     assert record["systems"][0]["words"] == 2, "three characters and one; the full stop is none"

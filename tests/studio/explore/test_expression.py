@@ -121,7 +121,7 @@ def test_view_and_keep_select_the_same_ids_of_a_file_and_of_shards(tmp_path, mon
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     reading = Reading(several=True)
     captions = read(tmp_path / "all.jsonl", reading=reading)
-    evaluate(captions, "rouge,bleu(n=1),bleu(n=4)", Resampling(0)).save(tmp_path / "file")
+    evaluate(captions, "rouge,bleu(n=1),bleu(n=4)", resampling=Resampling(0)).save(tmp_path / "file")
     pattern = str(tmp_path / "{a,b}.jsonl")
     options = {"reading": reading, "resampling": Resampling(0), "engine": Engine("serial")}
     score_shards(pattern, "rouge,bleu(n=1),bleu(n=4)", out=tmp_path / "shards", **options)
@@ -144,5 +144,5 @@ def test_view_and_keep_select_the_same_ids_of_a_file_and_of_shards(tmp_path, mon
         for table in tables:
             assert ids(table, text) == expected, text
         for name in ("file", "shards"):
-            keep(tmp_path / name, text, tmp_path / "ids.txt", overwrite=True)
+            keep(tmp_path / name, text, out=tmp_path / "ids.txt", overwrite=True)
             assert (tmp_path / "ids.txt").read_text().split() == list(expected), text

@@ -33,7 +33,7 @@ def test_a_corpus_metric_and_its_interval_are_those_of_the_selected_captions_alo
         report = evaluate(captions_of(system, "13"), "bleu(n=1)")
         interval = report.intervals["bleu(n=1)"]
         assert (own["value"], own["low"], own["high"]) == pytest.approx((interval.value, interval.low, interval.high))
-        whole = evaluate(captions_of(system, "1234"), "bleu(n=1)", Resampling(samples=0))
+        whole = evaluate(captions_of(system, "1234"), "bleu(n=1)", resampling=Resampling(samples=0))
         assert own["all"] == pytest.approx(whole["bleu(n=1)"].corpus)
     assert found["items"] == 2 and [own["captions"] for own in found["systems"]] == [2, 2]
     # BLEU-1 of oscar over both items is no mean of the items' values.

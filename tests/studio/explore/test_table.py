@@ -49,7 +49,7 @@ def test_metrics_that_only_one_run_has_stand_beside_the_others(tmp_path):
 def test_the_systems_of_a_comparison_are_systems(tmp_path):
     sets = {name: CaptionSet.of(captions, REFERENCES) for name, captions in SYSTEMS.items()}
     sets["sat v2/final"] = sets["sat"]
-    compare(sets, "rouge", Resampling(samples=0), permutations=10).save(tmp_path / "run")
+    compare(sets, "rouge", resampling=Resampling(samples=0), permutations=10).save(tmp_path / "run")
     table = open_table([tmp_path / "run"])
     assert table.systems == ("sat", "oscar", "sat v2/final")
     assert table.read_values(0, 0).tolist() == table.read_values(2, 0).tolist() != table.read_values(1, 0).tolist()

@@ -116,7 +116,7 @@ class _Values:
             gathered = self.query("v", f"{within} ORDER BY v", **ends).fetchnumpy()["v"]
             return {rank: float(gathered[rank]) for rank in ranks}
         if not rounds or not math.isfinite(width):
-            # The value at index k of n is the quantile (k + 1/2) / n: in the middle of its step, so rounding does not matter.
+            # The value at index k of n is the quantile (k + 1/2) / n: the middle of its step, safe from rounding.
             shares = [(rank + 0.5) / number for rank in ranks]
             values = self.query(f"quantile_disc(v, {shares})", within, **ends).fetchall()[0][0]
             return dict(zip(ranks, values, strict=True))
@@ -145,12 +145,12 @@ class _Values:
         ends = {f"{name}{index}": end for index, one in enumerate(ranges) for name, end in one.ends.items()}
         within = " OR ".join(f"v BETWEEN $low{index} AND $high{index}" for index in range(len(ranges)))
         values = self.query("v", f"WHERE {within} ORDER BY v", **ends).fetchnumpy()["v"]
-        found: dict[int, float] = {}
+        by_rank: dict[int, float] = {}
         before = 0
         for one in ranges:
-            found |= {rank: float(values[before + rank - one.start]) for rank in one.ranks}
+            by_rank |= {rank: float(values[before + rank - one.start]) for rank in one.ranks}
             before += one.size
-        return found
+        return by_rank
 
 
 class _ValueRange(NamedTuple):

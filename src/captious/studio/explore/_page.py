@@ -36,7 +36,8 @@ def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str 
     ``report`` adds a link to the page of the report, in the same folder.
     """
     blocks = "".join(
-        f'<script type="application/json" id="{name}">{encode_script_json(content)}</script>\n' for name, content in data.items()
+        f'<script type="application/json" id="{name}">{encode_script_json(content)}</script>\n'
+        for name, content in data.items()
     )
     parts = {
         "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "",

@@ -1,21 +1,21 @@
-"""The table of an explorer: items of several runs joined by id, with scores, captions and ratings, for DuckDB.
+"""The table of the explorer: items of several runs joined by id, with scores, captions and ratings, for DuckDB.
 
-The table ``items`` has a row an item, numbered by ``n``. Its columns are called by letters and numbers, so that no name
-of a file or of a user is part of a statement:
+The table ``items`` has a row per item, numbered by ``n``. Its columns are named by letters and numbers, so that no name
+from a file or a user is part of a statement:
 
     n, id                  the number and the id of an item
-    r0, r1, …              its row in each run, null where the run lacks it
+    r0, r1, …              its row in each run, null if it is not in the run
     t0, t1, …              the captions of each system; w0, w1, … the mean number of their words
-    m0_0, m0_1, m1_0, …    the value of a system and a score, null where there is none
-    f0, f1, …              further columns of the runs, the image's path among them
-    q; u0, u1, …; h        where the table is in memory: the references, why a system's item has no value, and the id,
-                           all captions and references as one text in lower case
+    m0_0, m0_1, m1_0, …    the value of a system and a score, null if missing
+    f0, f1, …              further columns of the runs, such as the path of the image
+    q; u0, u1, …; h0, …    if the table is in memory: the references, why a system's item has no value, and captions
+                           (h0, h1, …) and references (hq) as one text in lower case
 
-    g0, g1, …; p0, …; c0   of what people said: the largest difference between two, how many they are, their comments
+    g0, g1, …; p0, …; c0   of the ratings: the largest difference between two raters, their number, their comments
 
-Few items are held in memory as a whole, in Arrow. Of many, DuckDB keeps what it sorts and filters by in a temporary
-file; what people said stands there in a table ``people``, and references and whole rows are read from the Parquet files
-of the runs. The connection reads no other file, loads nothing, and its configuration is locked.
+Small tables are kept in memory, in Arrow. For large ones, DuckDB keeps the columns to sort and filter by in a temporary
+file, with the ratings in a table ``people``; references and full rows are read from the Parquet files of the runs. The
+connection reads no other file, loads no extension, and its configuration is locked.
 """
 
 from __future__ import annotations

@@ -325,15 +325,21 @@ class OwnerPages:
             "excluded": states.count("excluded"),
             "waiting": states.count("invited"),
             "charts": Markup("".join(map(render_section, progress.build_charts()))),
-            "agreement_table": Markup(render_section(progress.build_agreement_table())) if len(progress.questions) > 1 else "",
+            "agreement_table": Markup(render_section(progress.build_agreement_table()))
+            if len(progress.questions) > 1
+            else "",
             "people": people,
             "people_charts": Markup("".join(map(render_section, people.charts))),
             "people_tables": Markup("".join(map(render_section, people.tables))),
             "can_measure": self.dashboard.can_measure,
             "chosen": self.dashboard.chosen,
             "running": running,
-            "metrics_chart": Markup(render_section(agreement.build_chart())) if agreement and not agreement.reason else "",
-            "metrics_table": Markup(render_section(agreement.build_table())) if agreement and not agreement.reason else "",
+            "metrics_chart": Markup(render_section(agreement.build_chart()))
+            if agreement and not agreement.reason
+            else "",
+            "metrics_table": Markup(render_section(agreement.build_table()))
+            if agreement and not agreement.reason
+            else "",
             "paused": is_paused(progress.changes),
             "changes_table": Markup(render_section(build_changes_table(progress.changes))) if progress.changes else "",
             "payments_table": self._render_payments(progress),
@@ -356,7 +362,9 @@ class OwnerPages:
         """Render the table of payments, if the raters come from a platform."""
         if self.plan.source.name not in PERSON:
             return ""
-        return Markup(render_section(build_payments_table(list_payments(self.plan, progress.raters, self.log.identities()))))
+        return Markup(
+            render_section(build_payments_table(list_payments(self.plan, progress.raters, self.log.identities())))
+        )
 
     def send_style(self, request: Request) -> Response:
         """Send the style sheet of the report followed by that of this page."""
