@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import warnings
 from collections import defaultdict
 from pathlib import Path
 
@@ -64,31 +63,13 @@ def test_what_reads_captions_takes_the_same_arguments():
     assert "runtime" in inspect.signature(captious.audit).parameters
 
 
-def test_an_option_by_position_still_works_with_a_warning():
-    with pytest.warns(DeprecationWarning, match=r"^read: pass references=\.\.\. by name; a later version refuses"):
-        assert captious.read(CAPTIONS, references=REFERENCES)["1"].references == ("a dog runs",)
-    with pytest.warns(DeprecationWarning, match=r"^evaluate: pass resampling=\.\.\. by name") as raised:
-        report = captious.evaluate(CAPTIONS, "rouge", resampling=FEW, references=REFERENCES)
-    assert report.intervals and raised[0].filename == __file__
-    with pytest.warns(DeprecationWarning, match=r"^Scorer: pass references=\.\.\. by name"):
-        captious.Scorer("rouge", references=REFERENCES)
+def test_an_option_by_position_is_refused():
     with pytest.raises(TypeError):
-        captious.read(CAPTIONS, references=REFERENCES, references=REFERENCES)
+        captious.read(CAPTIONS, REFERENCES)
     with pytest.raises(TypeError):
-        captious.read(CAPTIONS, references=REFERENCES, images=None, reading=captious.Reading(), "more")
-
-
-def test_captious_itself_passes_options_by_name():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)
-        captious.demo()
-        rows = [
-            {"id": key, "caption": text, "references": REFERENCES[key], "language": "en"}
-            for key, text in CAPTIONS.items()
-        ]
-        captious.evaluate_by_language(rows, "rouge", resampling=FEW)
-        captious.compare({"a": CAPTIONS, "b": CAPTIONS}, "rouge", resampling=FEW, references=REFERENCES)
-        captious.gate(CAPTIONS, CAPTIONS, "rouge", 0, resampling=FEW, references=REFERENCES)
+        captious.evaluate(CAPTIONS, "rouge", FEW)
+    with pytest.raises(TypeError):
+        captious.Scorer("rouge", REFERENCES)
 
 
 def test_read_and_check_take_missing_and_language():

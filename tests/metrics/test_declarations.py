@@ -54,7 +54,7 @@ def test_declared_decimals_are_printed_and_never_in_per_cent():
         assert "2.5" in printed(shown) and "2.0 – 3.0" in printed(shown)
     assert "91.5" in printed(report.in_percent())
     assert "2.0" in printed(report.worst(1, "one_decimal"))
-    assert [one.decimals for one in report.data()["metrics"]] == [1, None]
+    assert [one.get("decimals") for one in report.data()["metrics"]] == [1, None]
     longer = replace(CAPTIONS, candidates=CaptionSet.of({"1": "a red dog", "2": "a red cat"}).candidates)
     assert "+0.5" in printed(compare({"a": CAPTIONS, "b": longer}, OneDecimal(), resampling=Resampling(50)))
 

@@ -14,6 +14,7 @@ from captious.errors import InputError
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import Cider
 from captious.metrics.diversity import DistinctN, DivN, Lsa, MBleu, Novelty, RepDiversity, SelfCider, VocabSize
+from captious.runs.folder import Run
 from captious.text.idf import DocumentFrequency
 
 TEXTS = CaptionSet.of({"repeats": "a b a b a", "short": "a", "empty": ""})
@@ -147,7 +148,7 @@ def test_words_are_those_of_runs_and_filters(tmp_path):
     assert report["words"].values.tolist() == [3, 2.5, 0]
     assert report["words"].corpus == (3 + 1 + 4 + 0) / 4, "a mean over captions"
     report.save(tmp_path / "run")
-    run = captious.open_run(tmp_path / "run")
+    run = Run.at(str(tmp_path / "run"))
     assert run.table(run.names[0])["words"].to_pylist() == [3, 2.5, 0]
     assert captious.keep(tmp_path / "run", "words >= 2.5").passing == 2
     assert captious.evaluate({"1": "一只狗。"}, "words", resampling=Resampling(0), language="zh")["words"].corpus == 3
