@@ -15,8 +15,8 @@ How each number is counted:
   where it is a module, ``a.b.c``. A name imported from a package's ``__init__`` is an import of that package, not of
   the module behind the name. A module named in a string is not an import.
 - Imported by __init__ only: those of them whose one importer is the ``__init__.py`` of their own directory.
-- Folder-level cycles: a package is a directory or a module directly under captious; ``captious/__init__.py`` is the package
-  ``captious``. A cycle is a strongly connected component of two or more packages. Imports in functions count, imports
+- Folder-level cycles: a package is a directory or a module directly under captious; ``captious/__init__.py`` is
+  the package ``captious``. A cycle is a strongly connected component of two or more packages. Imports in functions count, imports
   under ``TYPE_CHECKING`` do not. "At import time": without imports in functions.
 - Command functions: functions in ``captious/cli`` that are decorated with ``command`` or ``app.command``, or passed to
   it: ``app.command(...)(f)``, ``command(app, f)``, also in a loop over a tuple of functions.

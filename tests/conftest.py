@@ -271,7 +271,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """Chromium by its names. The first has no window and opens a page in a third of the processor time."""
 
 
-# Not one for the session: while Playwright runs, `asyncio.run` is refused in this thread, also in tests of other packages.
+# Not one for the session: while Playwright runs, `asyncio.run` is refused in this thread, also in other tests.
 @pytest.fixture(scope="module")
 def chromium():
     """The installed Chromium, driven by Playwright; one browser for the tests of a file."""

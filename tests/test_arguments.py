@@ -116,7 +116,7 @@ def test_an_audit_trains_where_its_runtime_says(monkeypatch):
 
     seen = []
     real = module._train_all
-    monkeypatch.setattr(module, "_train_all", lambda *rest: seen.append(module.current().batch) or real(*rest))
+    monkeypatch.setattr(module, "_train_all", lambda *rest: seen.append(module.get_runtime().batch) or real(*rest))
     rows = [
         {"id": str(n), "caption": f"a {w} {n % 5}", "references": [f"the {w} {n % 7}"], "gender": g}
         for n in range(60)

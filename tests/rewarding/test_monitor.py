@@ -260,14 +260,14 @@ def test_ranks_begin_and_resume_one_log_at_the_same_moment(tmp_path, monkeypatch
     for rank in "01":
         monkeypatch.setenv("RANK", rank)
         train(monitored(out), range(11))
-    log, listed = open_log(out), RewardLog.parts
+    log, listed = open_log(out), RewardLog.list_parts
 
     def moved_meanwhile(self):
         names = listed(self)
         (out / "items" / "step-0000010-1.parquet").unlink(missing_ok=True)
         return names
 
-    monkeypatch.setattr(RewardLog, "parts", moved_meanwhile)
+    monkeypatch.setattr(RewardLog, "list_parts", moved_meanwhile)
     assert [name[-3:] for name in log.refresh().run.marker.parts] == ["0-0", "0-1", "5-0", "5-1", "0-0"]
 
 

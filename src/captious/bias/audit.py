@@ -466,6 +466,8 @@ def audit(
         What is masked, which human captions, seeds; by default that of the label.
     classifiers
         By default the linear one.
+    runtime
+        Where and how classifiers are trained.
     label
         The column of the labels, for captions that are not subjects yet.
     references

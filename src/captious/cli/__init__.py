@@ -1,1 +1,1 @@
-"""The command line: one file per command, thin; nothing below imports it."""
+"""The command line: thin modules, one per command or group; no other package imports it."""

@@ -1,4 +1,4 @@
-"""The ``captious`` command: its subcommands, and one place where errors become one line and exit code 2."""
+"""The ``captious`` command: its subcommands, and the one place that turns errors into one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LONG = re.compile(r"\S{400,}")
 
 @cache
 def build_app() -> CommandGroup:
-    """Return the tree of commands: the everyday ones, and the groups, which are imported when they are needed."""
+    """Build the tree of commands: the everyday ones, and the groups, which are imported when they are needed."""
     version = click.Option(
         ["--version", "-V"],
         is_flag=True,
@@ -77,10 +77,12 @@ def main() -> None:
 
 
 def run(app: click.Command, name: str = "captious") -> None:
-    """Run a tree of commands; a mistake of the user is one line on standard error and exit code 2."""
+    """Run a tree of commands; a user error prints one line on standard error and exits with code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?" instead of failing
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal that does not have a character shows "?" instead of failing
             if os.name == "nt" and not stream.isatty():
                 stream.reconfigure(encoding="utf-8")  # a file or another program gets what it gets on other systems
     try:
@@ -91,7 +93,9 @@ def run(app: click.Command, name: str = "captious") -> None:
         message = " ".join(error.format_message().split()).rstrip(".")
         if isinstance(error, click.NoSuchOption):
             message = f"no option {error.option_name}{_suggest_option(error)}"
-        _print_error(command, f"{message} See: {command} -h" if message.endswith("?") else f"{message}; see: {command} -h")
+        _print_error(
+            command, f"{message} See: {command} -h" if message.endswith("?") else f"{message}; see: {command} -h"
+        )
         sys.exit(2)
     except InputError as error:
         _print_error("captious", " ".join(str(error).split()))
@@ -111,7 +115,7 @@ def run(app: click.Command, name: str = "captious") -> None:
 
 @contextmanager
 def _hide_library_warnings() -> Iterator[None]:
-    """Warnings of NumPy, Pillow and model libraries are not the user's; ``python -W`` and PYTHONWARNINGS show them."""
+    """Hide warnings of NumPy, Pillow and model libraries, unless ``python -W`` or PYTHONWARNINGS is set."""
     if sys.warnoptions:
         yield
         return
@@ -126,7 +130,7 @@ def _hide_library_warnings() -> Iterator[None]:
 
 
 def _print_error(who: str, message: str) -> None:
-    """Print an error: on one line, or on a terminal with its beginning in color and lines that break between words."""
+    """Print an error on one line; on a terminal with its beginning in color, wrapped between words."""
     message = _LONG.sub(lambda word: f"{word[0][:160]}…{word[0][-40:]}", _escape_controls(message))
     if not sys.stderr.isatty():
         sys.stderr.write(f"{who}: {message}\n")
@@ -137,7 +141,7 @@ def _print_error(who: str, message: str) -> None:
 
 
 def _suggest_option(error: click.NoSuchOption) -> str:
-    """The option that an unknown one was meant to be: one that it begins or abbreviates, or the nearest in spelling."""
+    """Suggest an option for an unknown one: one that it begins or abbreviates, or the nearest in spelling."""
     option = error.option_name
     params = error.ctx.command.params if error.ctx else ()
     flags = [flag for param in params for flag in (*param.opts, *param.secondary_opts) if flag.startswith("--")]
@@ -149,7 +153,7 @@ def _suggest_option(error: click.NoSuchOption) -> str:
 
 
 def _escape_controls(text: str) -> str:
-    """Text that cannot drive the terminal; ids and file names come from files that others wrote."""
+    """Escape characters that could drive the terminal; ids and file names come from files of others."""
     if text.isprintable():
         return text
     from captious.render.terminal import escape_controls

@@ -1,4 +1,4 @@
-"""``captious bias``: how much more captions leak a protected attribute than people's do."""
+"""``captious bias``: how much more models' captions leak a protected attribute than human captions do."""
 
 from __future__ import annotations
 

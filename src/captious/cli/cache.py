@@ -116,7 +116,7 @@ def _list_replies() -> list[dict[str, Any]]:
 
 
 def _describe_file(name: str, path: Path, content: Any) -> dict[str, Any]:
-    """A file of the inventory: what it holds, or why it cannot be used."""
+    """Describe a file of the inventory: its content, or why it cannot be used."""
     row = {"name": name, "path": str(path), "bytes": path.stat().st_size}
     try:
         return {**row, "content": content(path)}

@@ -1,4 +1,4 @@
-"""``captious metrics``: the list of metrics, and the card of each."""
+"""``captious metrics``: the list of metrics, and the card of each metric."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def metrics(
 
 
 def _search_metrics(word: str) -> list[type[Metric]]:
-    """Return the metrics whose name or description contains a word."""
+    """Find the metrics whose name or description contains a word."""
     from captious.metrics.registry import get_metric_class, names
 
     classes = [get_metric_class(one) for one in names()]
@@ -92,7 +92,7 @@ def _list_metrics(classes: Sequence[type[Metric]]) -> Document:
 
 
 def format_card(metric: type[Metric]) -> str:
-    """A metric's card as Markdown: what it is, what it needs, its parameters, whom to cite."""
+    """Format a metric's card as Markdown: what it is, what it needs, its parameters, whom to cite."""
     body = (inspect.getdoc(metric) or "").partition("\n")[2]
     lines = [f"# {metric.name}", "", _get_headline(metric), *_format_body(body), "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in list_facts(metric)]
@@ -104,7 +104,7 @@ def format_card(metric: type[Metric]) -> str:
 
 
 def _format_direction(kind: type[Metric]) -> str:
-    """Which values are better, by variant where the variants differ."""
+    """Return which values are better, by variant if the variants differ."""
     variants = [
         (f"{name}={value}", kind(**{name: value})) for name, values in kind.variants.items() for value in values
     ]
@@ -117,7 +117,7 @@ def _format_direction(kind: type[Metric]) -> str:
 
 
 def list_facts(kind: type[Metric]) -> list[tuple[str, str]]:
-    """Needs, range, direction, whether it explains its values, variants, citation."""
+    """List needs, range, direction, whether it explains its values, variants and citation."""
     from captious._core.languages import find_language
 
     metric = kind()
@@ -140,7 +140,7 @@ def list_facts(kind: type[Metric]) -> list[tuple[str, str]]:
 
 
 def list_parameters(metric: type[Metric]) -> list[tuple[str, str, str]]:
-    """Name, default and legal values of each parameter."""
+    """List name, default and legal values of each parameter."""
     hints = get_type_hints(metric)
     return [
         (field.name, _format_default(field.default), _format_values(metric.name, field.name, hints[field.name]))
@@ -216,7 +216,7 @@ def _format_values(metric: str, name: str, hint: Any) -> str:
 
 
 def _format_body(text: str) -> list[str]:
-    """The docstring's text, its doctest as a code block."""
+    """Return the lines of a docstring, with its doctest as a code block."""
     lines: list[str] = []
     fenced = False
     for line in text.split("\n"):

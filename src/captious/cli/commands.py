@@ -1,7 +1,7 @@
-"""Functions as commands of click, and groups of commands, with our help and our refusals.
+"""Click commands made from functions, and groups of commands, with our help and our error messages.
 
-A group imports its module, and a command reads the parameters of its function, when they are first needed: a command
-that runs does not wait for the others.
+A group imports its module, and a command reads the parameters of its function, only when they are needed, so a command
+that runs does not load the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def command(app: CommandGroup, name: str | None = None, panel: str | None = None) -> Callable[[Function], Function]:
-    """Register a function as a command of a group; the function itself stays as it is."""
+    """Register a function as a command of a group; the function itself is not changed."""
 
     def register(function: Function) -> Function:
         app.add_command(Command(function, name, panel))
@@ -35,7 +35,7 @@ def command(app: CommandGroup, name: str | None = None, panel: str | None = None
 
 
 class Command(click.Command):
-    """A function as a command. It refuses an option given twice and an argument too many."""
+    """A function as a command. It refuses repeated options and extra arguments."""
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, panel: str | None = None) -> None:
         super().__init__(name or function.__name__.replace("_", "-"), callback=function, help=inspect.getdoc(function))
@@ -44,7 +44,7 @@ class Command(click.Command):
 
     @cached_property
     def own_params(self) -> list[Param]:
-        """The options and arguments of the function."""
+        """Options and arguments of the function."""
         params = list_params(self.function)
         twice = [name for name, number in Counter(param.name for param in params).items() if number > 1]
         if twice:
@@ -53,11 +53,11 @@ class Command(click.Command):
 
     @cached_property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
-        """The options and arguments as click parses them."""
+        """Options and arguments as click parameters."""
         return [*(param.make_parameter() for param in self.own_params), _make_help_all_option()]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the function; its errors name arguments, which become the flags of this command."""
+        """Call the function; arguments named in its errors are replaced by the flags of this command."""
         token = WORDING.set(partial(replace_arguments, params=self.own_params))
         try:
             values = {param.name: param.read(ctx.params[param.name]) for param in self.own_params}
@@ -84,7 +84,7 @@ class Command(click.Command):
         return format_command_help(ctx.command_path, self.help or "", self.own_params, full=True)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, after these two checks; a line that a shell completes is not whole yet."""
+        """Parse the arguments after checking them; a line that a shell completes is incomplete and not checked."""
         flags = [param.flag for param in self.own_params if param.option.words]
         args = _repeat_flags(args, flags)
         try:
@@ -112,7 +112,7 @@ class Command(click.Command):
             ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
 
     def _hint(self, extra: Sequence[str]) -> str:
-        """Return what arguments too many may be: references, or the many files that a shell makes of a pattern."""
+        """Return a hint about extra arguments: they may be references, or files that the shell expanded from a pattern."""
         names = {param.name for param in self.own_params}
         if len(extra) > 1 and {"predictions", "engine"} <= names:
             return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
@@ -120,7 +120,7 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group of commands, in the order in which they are registered."""
+    """A group of commands, in the order of registration."""
 
     def __init__(
         self, name: str, help: str = "", panel: str | None = None, params: Sequence[click.Parameter] = ()
@@ -130,7 +130,7 @@ class CommandGroup(click.Group):
         self.panel, self.no_args_is_help = panel, False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of their registration."""
+        """Return the names in the order of registration."""
         return list(self.commands)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -140,7 +140,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options of the group itself; without a word, print the help."""
+        """Parse the options of the group itself; without any word, print the help."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
@@ -159,7 +159,7 @@ class CommandGroup(click.Group):
         return self._format_commands(ctx, rows)
 
     def _format_commands(self, ctx: click.Context, commands: Sequence[tuple[str, click.Command, click.Command]]) -> str:
-        """Return the help with these commands, each with its name and with the one whose panel it is in."""
+        """Format the help with these commands: (name, command, command whose panel it is in)."""
         from captious.cli.help import HelpRow, format_group_help
 
         rows = [
@@ -174,7 +174,7 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """A group whose module, ``captious.cli.NAME``, is imported when a command of it is needed."""
+    """A group whose module, ``captious.cli.NAME``, is imported when one of its commands is needed."""
 
     def __init__(self, name: str, help: str, panel: str) -> None:
         super().__init__(name, help, panel)
@@ -182,7 +182,7 @@ class LazyGroup(CommandGroup):
 
     @cached_property
     def commands(self) -> dict[str, click.Command]:  # type: ignore[override]
-        """The commands of the module's ``app``."""
+        """Commands of the module's ``app``."""
         loaded: dict[str, click.Command] = import_module(f"captious.cli.{self.name}").app.commands
         return loaded
 
@@ -201,7 +201,7 @@ def _make_help_all_option() -> click.Option:
 
 
 def _is_missing(parsed: Any) -> bool:
-    """Return True unless click's parser found words; what it gives otherwise differs between its versions."""
+    """Return True unless click's parser found words; versions of click differ in the value for none."""
     return not isinstance(parsed, (str, tuple)) or parsed == ()
 
 

@@ -17,9 +17,11 @@ CURRENT = "current"
 
 
 def make_completion_options() -> list[click.Option]:
-    """Return the two options of the root."""
+    """Return the two completion options of the root command."""
     return [
-        _make_option("--install-completion", _install_script, "Install completion for your shell, or for bash, zsh or fish."),
+        _make_option(
+            "--install-completion", _install_script, "Install completion for your shell, or for bash, zsh or fish."
+        ),
         _make_option("--show-completion", _print_script, "Print the script of completion instead."),
     ]
 
@@ -60,7 +62,7 @@ def _print_script(shell: str) -> None:
 
 
 def _install_script(shell: str) -> None:
-    """Write the script, and the line that loads it into the file that the shell reads when it starts."""
+    """Write the script, and add the line that loads it to the shell's startup file."""
     home = Path.home()
     scripts = {
         "bash": home / ".bash_completions" / "captious.sh",

@@ -131,7 +131,7 @@ def compare(
     from captious.metrics.registry import parse_all
     from captious.runs import is_run
 
-    parse_all(metrics)  # a misspelt name is said before anything is read
+    parse_all(metrics)  # a misspelt name is reported before anything is read
     paths = systems.files()
     tests: dict[str, Any] = {"test": test, "permutations": permutations, "every_pair": every_pair}
     runs = {name: path for name, path in paths.items() if is_run(path)}
@@ -243,7 +243,7 @@ def view(
 
 
 def _get_reward_report(runs: Runs, session: Session) -> Callable[[], Document] | None:
-    """What shows the page of a reward run, where one is looked at alone."""
+    """Return a function that makes the page of a reward run; None unless the only run is one."""
     from captious.render import Text, link
     from captious.rewarding import is_reward_run, read_drift
 

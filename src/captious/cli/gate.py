@@ -1,4 +1,4 @@
-"""``captious gate``: a verdict for CI, with files and exit codes that CI servers read."""
+"""``captious gate``: a verdict for CI, with the files and exit codes that CI servers read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGEST_SUMMARY = 1024 * 1024
 
 @dataclass(frozen=True)
 class CIFiles(Options):
-    """What CI servers read besides the exit code."""
+    """Files that CI servers read besides the exit code."""
 
     title = "For CI"
 
@@ -42,12 +42,12 @@ class CIFiles(Options):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The files that are asked for, by the names of their options."""
+        """The requested files, by the names of their options."""
         files = {"summary": self.summary, "markdown": self.markdown, "junit": self.junit}
         return {name: value for name, value in files.items() if value}
 
     def write(self, result: Gate, target: Path | None) -> None:
-        """Write what is asked for; ``target`` is the file of the step's summary, if that is."""
+        """Write the requested files; ``target`` is the file of the step's summary, if one is requested."""
         shown = result.to_markdown(_get_run_address() if self.link is None else self.link)
         if self.junit is not None:
             _write_text(self.junit, result.to_junit())
@@ -57,7 +57,7 @@ class CIFiles(Options):
             _append_summary(target, shown)
 
     def write_error(self, message: str) -> None:
-        """Say in the files that CI shows why there is no verdict."""
+        """Write into the files that CI shows why there is no verdict."""
         from captious.gating.junit import format_junit_error
         from captious.render import Document
 
@@ -69,7 +69,7 @@ class CIFiles(Options):
 
 @dataclass(frozen=True)
 class OtherTasks(Options):
-    """What the command does in place of a test."""
+    """Tasks of the command other than a test."""
 
     title = "Lock files and plans"
 
@@ -79,7 +79,7 @@ class OtherTasks(Options):
     changed: Annotated[float, Option("For a plan: share of captions that change.", min=0, max=1, rare=True)] = 0.2
 
     def refuse_contradictions(self, for_verdicts: Mapping[str, Any]) -> None:
-        """Refuse options that do not go together, among them those that need a verdict."""
+        """Raise InputError for options that contradict each other, such as those that need a verdict."""
         name = next(iter(for_verdicts), None)
         if name and (self.plan or self.update):
             raise InputError(f"{name}={for_verdicts[name]!r} is for a verdict; plan=True and update=True give none")
@@ -140,7 +140,7 @@ def _run_test(
     interval: Bounds,
     files: CIFiles,
 ) -> None:
-    """Reach a verdict, write the files, and exit with its code."""
+    """Compute the verdict, write the files, and exit with the verdict's code."""
     from captious import gating
 
     for path, sign in ((files.markdown, gating.MARK), (files.junit, gating.SUITE)):
@@ -173,7 +173,7 @@ def _run_test(
 
 @contextmanager
 def _convert_crashes(files: CIFiles) -> Iterator[None]:
-    """Exit with 2 after a crash: Python's own exit code for it, 1, would be read as the verdict *worse*."""
+    """Convert a crash to exit code 2: Python's own code, 1, would be read as the verdict *worse*."""
     try:
         yield
     except BrokenPipeError:  # while it was still working: click would exit with 1
@@ -206,7 +206,7 @@ def _print_plan(
 
 
 def _update_lock(base: str, new: str, session: Session, metrics: Metrics, values_only: bool) -> None:
-    """Write a lock file, and print what it expects."""
+    """Write a lock file, and print the values it expects."""
     from captious.gating import lock_system
 
     with session.working() as step:
@@ -224,7 +224,7 @@ def _update_lock(base: str, new: str, session: Session, metrics: Metrics, values
 
 
 def _refuse_foreign_file(path: Path | None, sign: str, overwrite: bool) -> None:
-    """Refuse to replace a file, unless an earlier gate wrote it."""
+    """Raise InputError if a file exists, unless an earlier gate wrote it."""
     from captious._core.files import refuse_existing
 
     ours = path is not None and path.is_file() and sign.encode() in path.read_bytes()[:300]
@@ -246,7 +246,7 @@ def _get_summary_file() -> Path:
 
 
 def _append_summary(path: Path, text: str) -> None:
-    """Append to a step's summary, unless GitHub would then show nothing of it."""
+    """Append to a step's summary, unless that would make it too large for GitHub to show."""
     content = f"{text}\n".encode("utf-8", "replace")
     if (path.stat().st_size if path.exists() else 0) + len(content) > LARGEST_SUMMARY:
         click.echo(f"captious: warning: {path}: the summary is full, and nothing was added", err=True)
@@ -256,14 +256,14 @@ def _append_summary(path: Path, text: str) -> None:
 
 
 def _get_run_address() -> str:
-    """The address of the run on GitHub; nothing elsewhere."""
+    """Return the address of the run on GitHub; empty elsewhere."""
     parts = [os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
     return f"{parts[0]}/{parts[1]}/actions/runs/{parts[2]}" if all(parts) else ""
 
 
 @contextmanager
 def _stop_commands(output: Output) -> Iterator[None]:
-    """Print captions, on GitHub in a block in which no line is a command of the runner, such as ``::error::``."""
+    """Stop GitHub's runner from reading printed captions as workflow commands, such as ``::error::``."""
     guarded = os.environ.get("GITHUB_ACTIONS") == "true" and not (output.json or output.csv or output.latex)
     token = os.urandom(16).hex()
     if guarded:

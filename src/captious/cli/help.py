@@ -1,7 +1,7 @@
-"""The help of a command: its usage, what it does, and its options in panels, one line per option if it fits.
+"""The help of a command: usage, description, and options in panels, one line per option if it fits.
 
-``--help`` shows the options that most users need, ``--help-all`` also the rare ones. A panel has a title in words.
-Types that a reader can see from the name are left out, and so are bounds: a value beyond one is refused with a message.
+``--help`` shows the options that most users need, ``--help-all`` also the rare ones. Types that are clear from the name
+are left out, and so are bounds: a value out of bounds is refused with a message.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class HelpRow(NamedTuple):
 
 
 def format_command_help(path: str, description: str, params: Sequence[Param], full: bool = False) -> str:
-    """Return the help of a command, with its rare options if it is ``full``."""
+    """Format the help of a command, with its rare options if ``full``."""
     arguments = [param for param in params if isinstance(param.option, Argument)]
     usage = " ".join([path, *map(format_argument, arguments), "[OPTIONS]"])
     all_options = [param for param in params if not isinstance(param.option, Argument)]
@@ -65,14 +65,16 @@ def format_command_help(path: str, description: str, params: Sequence[Param], fu
     return _format_page(usage, description, rows, more if left_out else "")
 
 
-def format_group_help(path: str, description: str, options: Iterable[tuple[str, str]], commands: Iterable[HelpRow]) -> str:
-    """The help of a group of commands."""
+def format_group_help(
+    path: str, description: str, options: Iterable[tuple[str, str]], commands: Iterable[HelpRow]
+) -> str:
+    """Format the help of a group of commands."""
     rows = [*commands, *(HelpRow(OPTIONS, name, "", text) for name, text in options)]
     return _format_page(f"{path} COMMAND [ARGUMENTS]", description, rows)
 
 
 def format_argument(param: Param) -> str:
-    """Return an argument as the usage shows it: in brackets if it may be missing, with dots if there may be several."""
+    """Format an argument for the usage: in brackets if it is optional, with dots if there may be several."""
     name = param.option.metavar or param.name.upper()
     several = "..." if param.elements else ""
     return f"{name}{several}" if param.required else f"[{name}{several}]"
@@ -88,7 +90,7 @@ def format_flags(param: Param) -> str:
 
 
 def format_value(param: Param) -> str:
-    """Return what follows a flag."""
+    """Return the placeholder or choices after a flag."""
     if param.option.metavar or param.kind is bool:
         return param.option.metavar or ""
     if param.elements:
@@ -100,7 +102,7 @@ def format_value(param: Param) -> str:
 
 
 def _format_text(param: Param) -> str:
-    """The help text, with choices, default and environment variable."""
+    """Format the help text, with choices, default and environment variable."""
     choices = [str(choice) for choice in get_choices(param.kind)]
     parts = [param.option.help]
     if choices and format_value(param) != "|".join(choices):
@@ -116,7 +118,7 @@ def _format_text(param: Param) -> str:
 
 
 def format_default(value: Any) -> str:
-    """A default where it says something; absent values, zeros, switches and empty lists do not."""
+    """Format a default; empty for missing values, zeros, switches and empty lists, which tell nothing."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) if any(value) else ""
     return "" if isinstance(value, type) or not value or value is True else str(value)
@@ -141,7 +143,7 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 def _split_paragraphs(description: str) -> Iterator[str]:
-    """The docstring: its paragraphs, each on lines of their own, then examples under one another."""
+    """Split a docstring into its paragraphs and examples, one line each, with an empty line before each block."""
     for block in cleandoc(description).split("\n\n"):
         yield ""
         joined: list[str] = []
@@ -155,7 +157,7 @@ def _split_paragraphs(description: str) -> Iterator[str]:
 
 
 def _format_row(row: HelpRow, left: int, width: int) -> Iterator[str]:
-    """Yield the lines of an option: its name and value, and its text beside them or below."""
+    """Yield the lines of an option: its name and value, and its text at their right or below."""
     name = f"  {row.name} {row.value}".rstrip()
     head = "  " + style(row.name, fg="cyan") + (style(f" {row.value}", fg="yellow") if row.value else "")
     if len(name) > left:

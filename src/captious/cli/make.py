@@ -1,4 +1,4 @@
-"""``captious make``: data from data: detail units, scene graphs, idf corpora, objects, edited captions, pictures."""
+"""``captious make``: make detail units, scene graphs, idf corpora, objects, edited captions and pictures."""
 
 from __future__ import annotations
 

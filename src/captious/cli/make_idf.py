@@ -69,7 +69,7 @@ def idf(
 
 
 def _is_pickle(source: str) -> bool:
-    """Whether a file is a pickle: by its name, or by the first bytes of protocol 2 and later."""
+    """Return True if a file is a pickle: by its name, or by the first bytes of protocol 2 and later."""
     path = Path(source)
     if path.suffix in (".p", ".pkl", ".pickle"):
         return True

@@ -37,7 +37,7 @@ def pictures(
 
 
 def _read_rated_texts(texts: str, session: Session, rating: str | None) -> tuple[CaptionSet, Any]:
-    """Texts, and the mean rating of each where the rows have ratings."""
+    """Read texts, and the mean rating of each if the rows have ratings."""
     from captious.io.columns import RATING_COLUMNS
     from captious.io.formats import read_rows
     from captious.study.ratings import open_ratings

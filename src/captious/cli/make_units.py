@@ -97,7 +97,7 @@ def _print_units(caption: str, how: dict[str, Any], rules: Any, tags: bool, as_j
 
 
 def _add_units(source: str, column: str | None, how: dict[str, Any], rules: Any) -> Iterator[str]:
-    """The rows of a file as JSON, each with the units of its caption or of each of its captions."""
+    """Yield the rows of a file as JSON, each with the units of its caption or of each of its captions."""
     from captious._core.languages import refuse_other_than_english
     from captious.io.formats import get_name, read_rows
     from captious.render.progress import display
@@ -120,7 +120,7 @@ def _add_units(source: str, column: str | None, how: dict[str, Any], rules: Any)
 
 
 def _get_captions(row: Row, column: str | None) -> str | list[str]:
-    """The caption of a row, or all of its captions."""
+    """Return the caption of a row, or the list of its captions."""
     from captious.io.columns import CANDIDATE_COLUMNS
 
     names = (column,) if column else CANDIDATE_COLUMNS

@@ -1,4 +1,4 @@
-"""Messages of the Python API in the words of the command line: flags in place of arguments."""
+"""Messages of the Python API adapted to the command line: flags in place of arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READING = re.compile(r"\breading=Reading\(([^()]*)\)")
 
 
 def replace_arguments(message: str, params: Sequence[Param]) -> str:
-    """The message with flags in place of arguments.
+    """Replace the Python arguments in a message by flags.
 
     >>> from captious.cli.params import Param
     >>> from captious.options import Option

@@ -43,43 +43,43 @@ class Omit:
         self.names = names
 
     def hides(self, name: str) -> bool:
-        """Whether the command lacks this field."""
+        """Return True if the command does not have this field."""
         return name in self.names
 
 
 class Only(Omit):
-    """The only fields of an option dataclass that a command shows."""
+    """Fields of an option dataclass that a command shows; it hides all others."""
 
     def hides(self, name: str) -> bool:
-        """Whether the command lacks this field."""
+        """Return True if the command does not have this field."""
         return name not in self.names
 
 
 class Rare:
-    """Fields of an option dataclass that only ``--help-all`` of a command shows, besides those that always are rare."""
+    """Fields of an option dataclass that only a command's ``--help-all`` shows, besides those that are rare everywhere."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
 
 
 def _list_parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
-    """How each parameter of a command is declared, and its default."""
+    """Return the declaration and the default of each parameter of a command."""
     parameters = inspect.signature(function).parameters
     return {name: (get_declarations(function)[name], parameter.default) for name, parameter in parameters.items()}
 
 
 def list_params(function: Callable[..., Any]) -> list[Param]:
-    """The options and arguments of a command."""
+    """Return the options and arguments of a command."""
     return [param for name, part in _list_parts(function).items() for param in _flatten(name, *part)]
 
 
 def build_arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a command's function, from the values of its options by their names."""
+    """Build the arguments of a command's function from the values of its options by name."""
     return {name: _build(name, *part, values) for name, part in _list_parts(function).items()}
 
 
 def _flatten(name: str, declaration: Declared, default: Any, panel: str | None = None) -> Iterator[Param]:
-    """The options of a parameter: one, or those of the fields of an option dataclass."""
+    """Yield the options of a parameter: one, or one per field of an option dataclass."""
     if _is_group(declaration.kind):
         rare = {name for part in declaration.metadata if isinstance(part, Rare) for name in part.names}
         for field, inner in _list_fields(declaration):
@@ -95,11 +95,12 @@ def _flatten(name: str, declaration: Declared, default: Any, panel: str | None =
 
 
 def _build(name: str, declaration: Declared, default: Any, values: dict[str, Any]) -> Any:
-    """The argument of a parameter, from the values of its options: the reverse of `_flatten`."""
+    """Build the argument of a parameter from the values of its options: the reverse of `_flatten`."""
     if not _is_group(declaration.kind):
         return values[name]
     parts = {
-        field.name: _build(field.name, inner, _get_default(field, default), values) for field, inner in _list_fields(declaration)
+        field.name: _build(field.name, inner, _get_default(field, default), values)
+        for field, inner in _list_fields(declaration)
     }
     return declaration.kind(**parts) if default is REQUIRED else replace(default, **parts)
 
@@ -109,7 +110,9 @@ def _is_group(kind: Any) -> bool:
 
 
 def _list_fields(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]:
-    """The fields of an option dataclass that a command has; what it omits is omitted in nested dataclasses too."""
+    """Yield the fields of an option dataclass that a command shows; omitted names are omitted in nested dataclasses
+    too.
+    """
     narrowed = tuple(part for part in declaration.metadata if isinstance(part, Omit))
     inside = get_declarations(declaration.kind)
     for field in fields(declaration.kind):
@@ -121,7 +124,7 @@ def _list_fields(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]
 
 
 def _get_default(field: Field[Any], owner: Any) -> Any:
-    """The default of a field: that of the command's own value of the dataclass, or the field's."""
+    """Return the default of a field: from the command's own default of the dataclass, or else the field's."""
     if owner is not REQUIRED:
         return getattr(owner, field.name)
     if field.default_factory is not MISSING:
@@ -145,7 +148,7 @@ class Param:
 
     @property
     def flag(self) -> str:
-        """The long flag; that of a switch which is on by default turns it off."""
+        """The long flag; for a switch that is on by default, the flag that turns it off."""
         return f"--{'no-' if self._negative else ''}{self.name.strip('_').replace('_', '-')}"
 
     @property
@@ -154,21 +157,21 @@ class Param:
 
     @property
     def elements(self) -> tuple[Any, ...]:
-        """The types of the elements of a list; nothing for another type."""
+        """Types of a list's elements; empty for other types."""
         return get_args(self.kind) if get_origin(self.kind) in (list, tuple) else ()
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """True if it must be given."""
         return self.default is REQUIRED
 
     @property
     def negation(self) -> str:
-        """The flag that says no, where the default is neither yes nor no."""
+        """The negative flag of a switch that has no default."""
         return f"/--no-{self.flag[2:]}" if self.kind is bool and self.default is None else ""
 
     def make_parameter(self) -> click.Parameter:
-        """The parameter that click parses. It has no default: what is not given is None, and `read` fills it in."""
+        """Make the click parameter. It has no default: a missing value is None, and `read` fills it in."""
         option = self.option
         shown: dict[str, Any] = {"type": self._click_type, "required": self.required, "envvar": option.env}
         if isinstance(option, Argument):
@@ -186,7 +189,7 @@ class Param:
 
     @property
     def _click_type(self) -> Any:
-        """The type of a value, or of an element of a list whose elements have no commas."""
+        """Click type of a value, or of an element of a list whose elements contain no commas."""
         if self.option.metavar == "METRICS":
             return _MetricsType()
         if choices := get_choices(self.kind):
@@ -198,7 +201,7 @@ class Param:
         return _PATH if self.kind is Path or Path in self.elements else _TextType()
 
     def read(self, parsed: Any) -> Any:
-        """The value for what click parsed."""
+        """Convert what click parsed to the value that the function takes."""
         if parsed is None or parsed == ():
             return self.default
         if self.kind is bool:
@@ -222,7 +225,7 @@ class Param:
         return parsed
 
     def _read_list(self, parsed: list[Any]) -> Any:
-        """The list or tuple that words stand for; words and numbers may be repeated or have commas."""
+        """Convert words to a list or tuple; words and numbers may be repeated or separated by commas."""
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
         whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
@@ -236,7 +239,7 @@ class Param:
         return get_origin(self.kind)(map(self._read_element, texts, kinds))
 
     def _read_element(self, text: Any, kind: Any) -> Any:
-        """An element of a list, of its kind and within its bounds."""
+        """Convert an element of a list to its type, and check its bounds."""
         choices = get_choices(kind)
         try:
             if not choices or text in choices:
@@ -273,10 +276,10 @@ class _NumberType(click.types.FloatParamType):
 
 
 class _TextType(click.types.StringParamType):
-    """A text; most are names of files, which a shell completes."""
+    """A text; most are file names, which a shell completes."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Let the shell complete the name of a file."""
+        """Return an item that lets the shell complete a file name."""
         return [CompletionItem(incomplete, type="file")]
 
 
@@ -284,7 +287,7 @@ class _MetricsType(_TextType):
     """A list of metrics."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete the last metric of the list."""
+        """Return completions of the last metric in the list."""
         return list(map(CompletionItem, complete_metrics(incomplete)))
 
 
@@ -293,7 +296,7 @@ _ADDRESS = click.Path(readable=False)  # a text: a Path would make one slash of 
 
 
 def complete_metrics(incomplete: str) -> list[str]:
-    """Lists of metrics that a shell may complete the beginning of one to.
+    """Return the lists of metrics that complete the beginning of one.
 
     >>> complete_metrics("bleu,ci"), complete_metrics("cid")
     (['bleu,cider'], ['cider'])

@@ -1,4 +1,4 @@
-"""``captious probe``: what encoders, painters and metrics can tell apart, and what captions invent."""
+"""``captious probe``: what encoders, painters and metrics can distinguish, and what captions invent."""
 
 from __future__ import annotations
 

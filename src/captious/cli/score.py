@@ -1,4 +1,4 @@
-"""``captious score``: a file, a run that exists, or shards."""
+"""``captious score``: scores of a file or of shards, or the report of an existing run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def score(
     """
     from captious._evaluate import choose_metrics, evaluate
 
-    chosen = choose_metrics(add or metrics)  # a misspelt name is said before anything is read
+    chosen = choose_metrics(add or metrics)  # a misspelt name is reported before anything is read
     kind = _get_source_kind(predictions, session.output)
     if kind == "run" and not add:
         _show_run(predictions, session, worst, where, explain)
@@ -85,7 +85,7 @@ def score(
         with session.working() as step:
             captions = session.read(predictions)
             if explain is not None:
-                captions.position(explain)  # an unknown id is said before anything is computed
+                captions.position(explain)  # an unknown id is reported before anything is computed
             sets = _split_languages(captions)
             if len(sets) > 1:
                 from captious._by_language import evaluate_by_language
@@ -105,7 +105,7 @@ def score(
 
 
 def _get_source_kind(predictions: str, output: Output) -> Literal["file", "shards", "run"]:
-    """Return what a source is; a file is known at once, and what only shards and runs need is not even imported."""
+    """Return the kind of a source; for a plain file, nothing that only shards and runs need is imported."""
     path = Path(predictions)
     try:
         if predictions == "-" or (path.is_file() and not TAR.search(path.name)):
@@ -123,7 +123,7 @@ def _get_source_kind(predictions: str, output: Output) -> Literal["file", "shard
 
 
 def _split_languages(captions: CaptionSet) -> Mapping[str, CaptionSet]:
-    """Return the captions of each language, where a column names the languages."""
+    """Split the captions by language, if they have a language column; empty otherwise."""
     from captious._core.languages import LANGUAGE_COLUMN
 
     if LANGUAGE_COLUMN not in captions.columns:
@@ -134,7 +134,7 @@ def _split_languages(captions: CaptionSet) -> Mapping[str, CaptionSet]:
 
 
 def _set_storage(report: Report, no_references: bool, no_rows: bool) -> Report:
-    """Return the report with what a saved run holds besides its items."""
+    """Return the report with the options that say whether a saved run stores references and rows."""
     from captious.runs.source import MemoryItems
 
     assert isinstance(report.source, MemoryItems)
@@ -150,7 +150,7 @@ def _show_languages(
     no_references: bool,
     no_rows: bool,
 ) -> None:
-    """Print the table of languages, and the explained item and the worst ones of each language after it."""
+    """Print the table of languages, then the explained item and the worst items of each language."""
     reports = {code: _set_storage(report, no_references, no_rows) for code, report in result.reports.items()}
     for code, report in reports.items():
         if explain is not None and explain in report.captions:
@@ -163,7 +163,7 @@ def _show_languages(
 
 
 def _add_metrics(predictions: str, session: Session, add: Sequence[str], explain: str | None) -> Report:
-    """The report of the run in --out with more metrics, computed on the same captions."""
+    """Compute more metrics for the run in --out on the same captions, and return its report."""
     from captious._evaluate import add_metrics
     from captious.runs import is_run, open_run
 
@@ -208,7 +208,7 @@ def _score_shards(
     no_references: bool,
     no_rows: bool,
 ) -> None:
-    """Score shards into a folder, print the report, and say what was written and which shards failed."""
+    """Score shards into a folder, and print the report, the written files and the shards that failed."""
     from captious.io.storage import Storage
     from captious.runs.shards.scoring import score_shards
 
@@ -254,7 +254,7 @@ def _score_shards(
 
 
 def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) -> None:
-    """Print what judges would be asked about shards; nothing is asked."""
+    """Print the number of requests that judges would make for shards, without making any."""
     from captious.runs.shards.plan import plan_shards
 
     with session.working() as step:
@@ -263,7 +263,7 @@ def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) ->
 
 
 def _get_shards_folder(source: str, out: str | Path | None) -> str | Path:
-    """The folder that the scores of shards go to; a missing one, or the name of a file, is refused."""
+    """Return the folder for the scores of shards; raise InputError if it is missing or the name of a file."""
     from captious.render.document import is_file
 
     if out is None:
@@ -276,7 +276,7 @@ def _get_shards_folder(source: str, out: str | Path | None) -> str | Path:
 def _keep_items(
     report: Report, out: str | Path, filter: str, ids: str, engine: Engine, json: bool, step: Callable[[str], None]
 ) -> list[Result]:
-    """Write the ids of the items that pass a filter; gives the results to print, as JSON one of both."""
+    """Write the ids of the items that pass a filter; return the results to print, merged into one for JSON."""
     from captious.runs.keep import keep as keep_items
 
     selection = keep_items(out, filter, out=ids, engine=engine, overwrite=True, progress=step)
@@ -286,7 +286,7 @@ def _keep_items(
 
 
 def _exit_after_failures(report: Report, folder: Storage) -> NoReturn:
-    """Name the shards that failed, and end with the exit code that says so."""
+    """Print the shards that failed, and exit with the code for a partial result."""
     from captious.runs.folder import FAILED
     from captious.runs.shards.scoring import format_failures
 
@@ -297,7 +297,7 @@ def _exit_after_failures(report: Report, folder: Storage) -> NoReturn:
 
 
 def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) -> None:
-    """Say what is wrong with a filter before anything is scored; a name may be a column of the first shard."""
+    """Raise InputError for a wrong filter before any scoring; a name may be a column of the first shard."""
     from captious.io.shards import expand, read_shard
     from captious.metrics.registry import parse_all
     from captious.runs.filters import FilterSchema, UnknownName, list_run_columns, parse_filter
@@ -319,7 +319,7 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
 
 
 def _explain_shards(source: str) -> str:
-    """Why a source is scored as shards, and what to do if that was not meant."""
+    """Explain why a source is scored as shards, and what to do if that was not intended."""
     from captious.io.storage import is_remote
 
     if is_remote(source):

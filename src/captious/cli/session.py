@@ -1,4 +1,5 @@
-"""What the commands share: the session with the three verbs of a command, and options that several of them have.
+"""The session that commands share: it reads, works with progress and delivers results. Also options of several
+commands.
 
 A command takes the whole session, or the fields that it uses, so that it shows no option which it ignores::
 
@@ -68,7 +69,7 @@ ImageFeatures = Annotated[Path | None, Option("File of image features, instead o
 
 @dataclass(frozen=True)
 class Runs(Options):
-    """Runs to look at, and what people said of their captions."""
+    """Runs to look at, and human ratings of their captions."""
 
     title = "Runs"
 
@@ -81,7 +82,7 @@ class Runs(Options):
     ] = None
 
     def folders(self) -> dict[str, str] | list[str]:
-        """Folders by the name that they were given; where none has a name, the folders alone."""
+        """Return the folders by name; a plain list if none is named."""
         from captious.io.formats import name_files
 
         unnamed = all("=" not in run or Path(run).exists() for run in self.runs)
@@ -109,13 +110,13 @@ class SystemFiles(Options):
     ]
 
     def files(self) -> dict[str, str]:
-        """The file of each system by its name."""
+        """Return the file of each system by its name."""
         return name_files(self.systems)
 
 
 @dataclass(frozen=True)
 class Listening(Options):
-    """Where a server listens."""
+    """Address of a server."""
 
     title = "Server"
 
@@ -125,7 +126,7 @@ class Listening(Options):
 
 @dataclass(frozen=True)
 class Session(Options):
-    """All four groups of options that commands share."""
+    """The four groups of options that commands share."""
 
     reading: Reading = Reading()
     resampling: Resampling = Resampling()
@@ -133,14 +134,15 @@ class Session(Options):
     output: Output = Output()
 
     def read(self, source: Any) -> CaptionSet:
-        """Read captions the way the options say."""
+        """Read captions with the reading options."""
         from captious.io.read import read
 
         return read(source, reading=self.reading)
 
     @contextmanager
     def working(self) -> Iterator[Callable[[str], None]]:
-        """Work with progress on standard error, in the session's runtime; gives what to call with each step.
+        """Show progress on standard error and apply the runtime during the block; yield the function to call with each
+        step.
 
         An occupied output is refused before any work.
         """
@@ -159,7 +161,7 @@ class Session(Options):
             yield shown.step
 
     def deliver_plan(self, captions: Mapping[str, CaptionSet], metrics: Sequence[str]) -> None:
-        """Print what chat models would be asked, in place of a result."""
+        """Print the requests that chat models would get, instead of a result."""
         from captious.metrics.judges.dry_run import dry_run
 
         with self.working():
@@ -167,12 +169,12 @@ class Session(Options):
         self.deliver(plan)
 
     def deliver(self, result: Result) -> None:
-        """Print the result, and save it where that is asked for; images look as they did to the encoder."""
+        """Print the result, and save it if --out is given; its images are read with the session's runtime."""
         with using(self.runtime):
             deliver(result, self.output)
 
     def deliver_short(self, document: Document, shown: int, hint: str) -> None:
-        """Print the first sections of a document and how to see the others; JSON and files have all of them."""
+        """Print the first sections of a document and a hint how to see the others; JSON and files have all of them."""
         from captious.render.terminal import make_stdout_console
 
         self.deliver(document.cut_after(shown))
@@ -182,7 +184,7 @@ class Session(Options):
 
 
 def open_browser(address: str) -> None:
-    """Open an address in the user's browser; nothing where there is no screen, so that no text browser starts."""
+    """Open an address in the user's browser; without a screen do nothing, so that no text browser starts."""
     import webbrowser
 
     screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -191,7 +193,7 @@ def open_browser(address: str) -> None:
 
 
 def deliver(result: Result, output: Output) -> None:
-    """End a command: warnings on standard error, the result on standard output, and saved where --out says."""
+    """Save the result if --out is given; print warnings on standard error and the result on standard output."""
     from captious.render.document import is_file
     from captious.render.terminal import warn
 
@@ -213,7 +215,7 @@ def deliver(result: Result, output: Output) -> None:
 
 @contextmanager
 def ignore_closed_pipes() -> Iterator[None]:
-    """Print what a reader such as ``head`` still takes, and drop the rest: the exit code stays that of the command.
+    """Ignore a reader that closes the pipe, such as ``head``: the exit code stays that of the command.
 
     Otherwise click exits with 1, which a gate uses for *worse*, or Python with 120 when it flushes at the end. If
     standard output is a file on a full disk, the error says so.
@@ -236,7 +238,7 @@ def ignore_closed_pipes() -> Iterator[None]:
 
 
 def _format_result(result: Result, output: Output) -> str:
-    """The result in the form that another program reads."""
+    """Format the result for another program: JSON, LaTeX or CSV."""
     from captious.render.tables import format_csv
 
     if output.json:

@@ -1,4 +1,4 @@
-"""``captious studio``: collect people's judgments of captions."""
+"""``captious studio``: collect human judgments of captions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ StudyFile = Annotated[Path, Argument("The study: a TOML file, as captious studio
 
 @dataclass(frozen=True)
 class StudyData(Options):
-    """A study and where its answers are: what every command needs that works on one."""
+    """A study and the database of its answers, for the commands that work on a study."""
 
     title = "Study"
 
@@ -41,7 +41,7 @@ class StudyData(Options):
 
     @contextmanager
     def log(self) -> Iterator[StudyLog]:
-        """The log of a study that has begun, closed at the end."""
+        """Open the log of a started study, and close it at the end of the block."""
         from captious.studio.collect.log import open_log
 
         with closing(open_log(self.study, self.db)) as log:
@@ -125,7 +125,7 @@ def new(
 
 
 def _new_rest(study: Path, source: Path, session: Session) -> None:
-    """Write a study of the items of another one that nobody has judged yet."""
+    """Write a study of the items of another study that have no judgments yet."""
     from captious._core.files import refuse_existing, write_atomically
     from captious.studio.collect.amend import find_unjudged_items
     from captious.studio.collect.log import open_log
@@ -269,7 +269,9 @@ def pause(
     """
     with data.log() as log:
         log.pause(why, message)
-    _print_report(session, f"{data.study} is paused; go on with: captious studio resume {data.study}", kind="paused", why=why)
+    _print_report(
+        session, f"{data.study} is paused; go on with: captious studio resume {data.study}", kind="paused", why=why
+    )
 
 
 @command(app)
@@ -479,7 +481,7 @@ def backup(data: StudyData, out: Out, session: Annotated[Session, Only("overwrit
 
 
 def _find_expired(log: StudyLog) -> list[str]:
-    """Raters who have a task open whose time has run out."""
+    """Find the raters who have an open task whose lease has expired."""
     from datetime import datetime, timezone
 
     now = log.now.history.get_lease_time(datetime.now(timezone.utc))
@@ -488,7 +490,7 @@ def _find_expired(log: StudyLog) -> list[str]:
 
 
 def _find_suspicious(log: StudyLog) -> dict[str, str]:
-    """Raters who may be no people and have a task open, with the reason."""
+    """Find the raters with an open task who may be bots; return the reason for each."""
     from datetime import datetime, timezone
 
     from captious.studio.owner.raters import find_suspicious_entries
@@ -499,5 +501,5 @@ def _find_suspicious(log: StudyLog) -> dict[str, str]:
 
 
 def _print_report(session: Session, text: str, **facts: Any) -> None:
-    """What was done, in a line or as JSON."""
+    """Print what was done, as a line or as JSON."""
     click.echo(json.dumps(facts, indent=2) if session.output.json else text)

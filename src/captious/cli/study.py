@@ -1,4 +1,4 @@
-"""``captious study``: which metric agrees with people, and is the difference real."""
+"""``captious study``: which metrics agree with people, and whether their differences are real."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def run(
     session.deliver(study)
 
 
-def _compute_correlations(study_input: StudyInput, session: Session, step: Callable[[str], None], **options: Any) -> Study:
+def _compute_correlations(
+    study_input: StudyInput, session: Session, step: Callable[[str], None], **options: Any
+) -> Study:
     from captious.study import correlate, load_ratings, load_scores
 
     ratings, recipe = load_ratings(study_input, session.reading)
@@ -58,7 +60,7 @@ def _compute_correlations(study_input: StudyInput, session: Session, step: Calla
 
 
 def _print_dry_run(study_input: StudyInput, session: Session, added: Sequence[str] = ()) -> None:
-    """Print what the metrics would ask chat models about the rated captions."""
+    """Print the requests that the metrics would send to chat models about the rated captions."""
     from captious.metrics.registry import DEFAULT
     from captious.study import load_ratings
 
@@ -89,7 +91,7 @@ def agreement(
 
 
 def _find_recipe(study_input: StudyInput, reading: Reading) -> StudyInput:
-    """Return the input with the recipe that is stored next to its file, unless the columns are named."""
+    """Return the input with the recipe stored next to its file, unless columns are given."""
     from captious.study.recipes import find_recipe_for
 
     columns = (study_input.rating, study_input.group, study_input.system, study_input.rater, study_input.scale)

@@ -1,4 +1,4 @@
-"""``captious style``: which words make a style, and how well captions carry one."""
+"""``captious style``: the words of a style, and how well captions match it."""
 
 from __future__ import annotations
 

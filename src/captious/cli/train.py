@@ -77,7 +77,7 @@ def umic(
 
 
 def _train(training: Training, session: Session, options: ObjectiveOptions, settings: Settings) -> None:
-    """Train with progress on standard error; the exit code of a training that was stopped is 130."""
+    """Train with progress on standard error; exit with 130 if the training was interrupted."""
     from captious.render.progress import display
     from captious.train.processes import is_first_process
     from captious.train.run import train

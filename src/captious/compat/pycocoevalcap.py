@@ -415,7 +415,9 @@ class SpiceScorer:
         scores = [
             {
                 subset.capitalize(): {
-                    **dict(zip(names, graphs.score_graphs(ours, theirs, subset, metric.matching).tolist(), strict=True)),
+                    **dict(
+                        zip(names, graphs.score_graphs(ours, theirs, subset, metric.matching).tolist(), strict=True)
+                    ),
                     "numImages": 1.0,
                 }
                 for subset in get_args(graphs.Subset)

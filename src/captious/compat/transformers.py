@@ -114,7 +114,7 @@ class CaptionMetrics:
         return self.report.scalars()
 
     def _decoded(self, ids: Any, what: str) -> list[str]:
-        """The texts of token ids; what pads them is no part of a text."""
+        """Decode token ids to texts, without the padding."""
         array = np.asarray(ids[0] if isinstance(ids, tuple) else ids)
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
             raise InputError(
@@ -253,7 +253,7 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
             self.trainer.log(self._values(args, model))
 
     def _values(self, args: Any, model: Any) -> dict[str, float]:
-        """The values of the captions that the model generates now, the same in all processes."""
+        """Compute the values of the captions that the model generates now, the same in all processes."""
         from accelerate.utils import broadcast_object_list, gather_object
 
         count, rank = max(1, args.world_size), args.process_index
@@ -275,7 +275,7 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
         return {f"{PREFIX}_{name}": value for name, value in result[0].values.items()}
 
     def _captions(self, model: Any, share: Sequence[int], size: int) -> dict[Any, Any]:
-        """The captions of some examples, by position."""
+        """Generate the captions of some examples, by position."""
         captions: dict[Any, Any] = {}
         for first in range(0, len(share), size):
             indices = share[first : first + size]
@@ -288,7 +288,7 @@ class CaptionCallback(TrainerCallback):  # type: ignore[misc]  # transformers is
         return captions
 
     def _scored(self, outcomes: Sequence[_Outcome]) -> _Outcome:
-        """The values of all captions, or what went wrong."""
+        """Score all captions; return their values, or what went wrong."""
         if error := next((one.error for one in outcomes if one.error), ""):
             return _Outcome({}, error)
         by_position = {index: text for one in outcomes for index, text in one.values.items()}

@@ -269,7 +269,7 @@ class ActorPool:
         """Actors that the pool should have."""
 
     def finished(self) -> Iterator[Finished[Any]]:
-        """The ends of all tasks."""
+        """Yield the ends of all tasks."""
         while self.unfinished:
             self._create_actors()
             self._submit_tasks()
@@ -314,7 +314,8 @@ class ActorPool:
         elif time.monotonic() - self.last_scheduled > PATIENCE:
             raise InputError(
                 f"no Ray actor could be scheduled in {PATIENCE:g} s: each needs {self.resources}; the cluster has"
-                f" {_format_resources(self.ray.cluster_resources())}, available are {_format_resources(self.ray.available_resources())}"
+                f" {_format_resources(self.ray.cluster_resources())}, available are "
+                f"{_format_resources(self.ray.available_resources())}"
             )
 
     def _handle(self, actor: PoolActor, reference: Any) -> Iterator[Finished[Any]]:

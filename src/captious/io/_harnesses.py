@@ -147,7 +147,7 @@ def _translate_aac_metrics(fields: Mapping[str, Any], where: str) -> dict[str, A
 
 
 def _dream(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A video of tarsier's DREAM-1k.jsonl: the human description is the reference, and its events go with it."""
+    """Read a video of tarsier's DREAM-1k.jsonl: the human description is the reference, and its events go with it."""
     text, events = fields["text"].get("response"), fields["extra_info"].get("events")
     if not isinstance(text, str) or not isinstance(events, list):
         raise InputError(f"{where}: no text.response with extra_info.events, expected both as DREAM-1K has them")
@@ -155,7 +155,7 @@ def _dream(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _caparena(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """An image of CapArena-Auto: the caption of the baseline that it is assigned, and the human one as reference."""
+    """Read an image of CapArena-Auto: the caption of its assigned baseline, and the human one as reference."""
     captions, baseline = fields["captions"], fields["ref_model"]
     if baseline not in captions:
         raise InputError(f"{where}: captions has no {baseline!r}, the ref_model, only {', '.join(map(str, captions))}")

@@ -121,7 +121,7 @@ def check(
     joining: list[str] = []
     captions = join(candidates, others, reading, name, joining.append)
     findings += [Finding("error", message) for message in joining]
-    # Joining has said which ids one side lacks.
+    # Joining has reported which ids are missing on one side.
     captions = replace(captions, skipped=0, origin=replace(captions.origin, left_out=0))
     looked_at = (
         _check_changes,

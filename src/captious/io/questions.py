@@ -33,7 +33,7 @@ PARENTS = ("parents", "dependency", "dependency_id")
 GIVEN = ("given", "multiple_choice_vqa")
 """Columns with the answer that a model gave."""
 _INSIDE = re.compile(r"(?:^|(?<=[\s,;]))\(?([A-Z])[.):]\s+")
-"""The letter of an option that stands in the text of its question."""
+"""The letter of an option that is written in the text of its question."""
 
 
 @dataclass(frozen=True)

@@ -500,7 +500,7 @@ def _get_version(address: str) -> tuple[int | None, ...]:
         return (Storage.at(folder).size(name),)
     try:
         state = Path(address).stat()
-    except OSError:  # whoever reads it says so
+    except OSError:  # open() reports it
         return ()
     return state.st_mtime_ns, state.st_size, state.st_ino
 

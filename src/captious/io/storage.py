@@ -288,7 +288,7 @@ class ObjectStore(Storage):
 
     def open_large(self, name: str) -> IO[bytes]:
         """Copy an object to a temporary file, which is deleted when it is closed."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115, closed by whoever asked for it
+        file = tempfile.TemporaryFile()  # noqa: SIM115, closed by the caller
 
         def copy(system: Any, path: str) -> None:
             file.seek(0)

@@ -175,7 +175,7 @@ def find_common_subsequence(left: Sequence[str], right: Sequence[str]) -> list[t
 
 
 def _number_runs(length: int, positions: Sequence[int]) -> list[int]:
-    """Number the runs of neighboring positions from 1; other positions get 0."""
+    """Count the runs of neighboring positions from 1; other positions get 0."""
     runs = [0] * length
     number = 0
     for position in positions:

@@ -49,7 +49,7 @@ class ChartLayout(NamedTuple):
 
     @property
     def text(self) -> float:
-        """x position of a row's numbers: their right end on a phone, otherwise their left end."""
+        """X position of a row's numbers: their right end on a phone, otherwise their left end."""
         return self.width - 4 if self.above else self.width - self.right + 14
 
     @property
@@ -184,12 +184,15 @@ def _draw_row_frame(
     if chart.reference is not None:
         x, half = axis(chart.reference), LETTER * len(chart.reference_name) / 2
         parts.append(_format_tag("line", class_="reference", x1=x, x2=x, y1=TOP - 8, y2=bottom))
-        parts.append(_draw_text(chart.reference_name, min(max(x, half), layout.width - half), TOP - 12, anchor="middle"))
+        parts.append(
+            _draw_text(chart.reference_name, min(max(x, half), layout.width - half), TOP - 12, anchor="middle")
+        )
     for value in chart.bounds:
         parts.append(_format_tag("line", class_="reference", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
     baseline = 15 if layout.above else step / 2 + 5
     parts += [
-        _draw_text(cut_name(name, layout.name), 8, TOP + row * whole + baseline, "name") for row, name in enumerate(names)
+        _draw_text(cut_name(name, layout.name), 8, TOP + row * whole + baseline, "name")
+        for row, name in enumerate(names)
     ]
     if chart.x:
         middle = (layout.left + layout.width - layout.right) / 2
@@ -252,7 +255,9 @@ def _draw_dots(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
             for value in values:
                 parts.append(_format_tag("circle", cx=axis(value), cy=y, r=4, fill=_get_color(index), opacity=0.45))
             mean = axis(sum(values) / len(values))
-            parts.append(_format_tag("line", x1=mean, x2=mean, y1=y - 6, y2=y + 6, stroke=_get_color(index), stroke_width=3))
+            parts.append(
+                _format_tag("line", x1=mean, x2=mean, y1=y - 6, y2=y + 6, stroke=_get_color(index), stroke_width=3)
+            )
     legend, height = _draw_row_legend(chart, layout, height)
     return "".join(parts) + legend, height
 
@@ -401,7 +406,11 @@ def _draw_histogram(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
             label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
             gap = 1.0 if right - left > 4 else 0.0
             size = {"width": round(right - left - gap, 1), "height": round(y(0.0) - y(value), 1)}
-            parts.append(_format_tag("rect", _format_tag("title", escape(label)), x=left, y=y(value), **size, fill=_get_color(index)))
+            parts.append(
+                _format_tag(
+                    "rect", _format_tag("title", escape(label)), x=left, y=y(value), **size, fill=_get_color(index)
+                )
+            )
     return _add_legend(chart, parts, layout)
 
 

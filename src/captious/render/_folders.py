@@ -38,7 +38,11 @@ def strip_folders(text: str) -> str:
 def _strip_phrase(text: str | Phrase) -> str | Phrase:
     if isinstance(text, str):
         return strip_folders(text)
-    return Phrase(tuple(span._replace(text=_strip_parameters(span.text), href=_strip_parameters(span.href)) for span in text.spans))
+    return Phrase(
+        tuple(
+            span._replace(text=_strip_parameters(span.text), href=_strip_parameters(span.href)) for span in text.spans
+        )
+    )
 
 
 def _strip_parameters(text: str) -> str:
@@ -63,9 +67,14 @@ def _strip_section(section: Section) -> Section:
         case Chart() | Gallery():
             return replace(section, title=strip_folders(section.title), note=strip_folders(section.note))
         case Group():
-            return replace(section, title=strip_folders(section.title), sections=list(map(_strip_section, section.sections)))
+            return replace(
+                section, title=strip_folders(section.title), sections=list(map(_strip_section, section.sections))
+            )
         case Items():
-            metrics = [one._replace(key=_strip_parameters(one.key), label=_strip_parameters(one.label)) for one in section.metrics]
+            metrics = [
+                one._replace(key=_strip_parameters(one.key), label=_strip_parameters(one.label))
+                for one in section.metrics
+            ]
             # Two files of one name in different folders would be one metric.
             distinct = len({one.key for one in metrics}) == len(metrics)
             return replace(section, metrics=metrics) if distinct else section

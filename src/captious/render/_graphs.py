@@ -102,7 +102,9 @@ def lay_out_graph(graph: Graph) -> Drawing:
     chips = [own[:CHIPS] + ([(f"+{len(own) - CHIPS}", "said")] if len(own) > CHIPS else []) for own in chips]
     shown = [cut_name(name, LETTERS) for name in names]
     ends = _order_ports(len(names), arrows, levels := _compute_levels(arrows))
-    boxes = [max(_measure_text(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)]
+    boxes = [
+        max(_measure_text(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)
+    ]
     centers = _compute_centers(boxes, chips, arrows)
     top = MARGIN + (LEVEL * (max(levels) + 1) + 4 if levels else 0)
     shapes: list[Shape] = []
@@ -122,12 +124,19 @@ def lay_out_graph(graph: Graph) -> Drawing:
         shapes.append(("text", f"node {tone}", _round(center), _round(top + 20), cut_name(name, LETTERS)))
         for row, (label, kind) in enumerate(own):
             y, width = top + NODE + 6 + row * (CHIP + 4), _measure_text(label, FONT) + 18
-            shapes.append(("rect", f"chip {kind}", _round(center - width / 2), _round(y), _round(width), CHIP, CHIP / 2))
+            shapes.append(
+                ("rect", f"chip {kind}", _round(center - width / 2), _round(y), _round(width), CHIP, CHIP / 2)
+            )
             shapes.append(("text", f"chip {kind}", _round(center), _round(y + 15), label))
-    width = max((center + _compute_half_width(box, own) for center, box, own in zip(centers, boxes, chips, strict=True)), default=0)
+    width = max(
+        (center + _compute_half_width(box, own) for center, box, own in zip(centers, boxes, chips, strict=True)),
+        default=0,
+    )
     if hidden:
         text = f"and {hidden} more objects"
-        shapes.append(("text", "chip more", _round(width + GAP + _measure_text(text, FONT) / 2), _round(top + 20), text))
+        shapes.append(
+            ("text", "chip more", _round(width + GAP + _measure_text(text, FONT) / 2), _round(top + 20), text)
+        )
         width += GAP + _measure_text(text, FONT)
     height = top + NODE + max((6 + len(own) * (CHIP + 4) for own in chips if own), default=0)
     return Drawing(_round(width + MARGIN), _round(height + MARGIN), shapes)
@@ -221,7 +230,9 @@ def _compute_centers(
 ) -> list[float]:
     """Compute the x center of each object: no two touch, and each arrow's label fits between its ends."""
     loops = [
-        max((_measure_text(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (place, place)), default=0.0)
+        max(
+            (_measure_text(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (place, place)), default=0.0
+        )
         for place in range(len(boxes))
     ]
     halves = [max(_compute_half_width(box, own), loop) for box, own, loop in zip(boxes, chips, loops, strict=True)]
@@ -241,7 +252,9 @@ def _compute_half_width(box: float, chips: Sequence[tuple[str, str]]) -> float:
     return max([box, *(_measure_text(label, FONT) + 18 for label, _ in chips)]) / 2
 
 
-def _draw_arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float], y: float, bottom: float) -> Iterator[Shape]:
+def _draw_arrow(
+    arrow: _Arrow, start: float, end: float, above: Sequence[float], y: float, bottom: float
+) -> Iterator[Shape]:
     """Yield the shapes of an arrow: up from its source, along, and down to its target, with a gap for the label."""
     way = 1 if end > start else -1
     half = _measure_text(arrow.label, FONT) / 2 + 3
@@ -252,12 +265,20 @@ def _draw_arrow(arrow: _Arrow, start: float, end: float, above: Sequence[float],
     fall = f"M{_round(middle + way * gap)} {_round(y)}H{_round(end - turn)}Q{_round(end)} {_round(y)} {_round(end)} {_round(y + CORNER)}"
     # The label of a loop is wider than the loop and stands above it.
     if gap < half:
-        yield "path", tone, f"{rise}H{_round(end - turn)}Q{_round(end)} {_round(y)} {_round(end)} {_round(y + CORNER)}V{_round(tip - 6)}"
+        yield (
+            "path",
+            tone,
+            f"{rise}H{_round(end - turn)}Q{_round(end)} {_round(y)} {_round(end)} {_round(y + CORNER)}V{_round(tip - 6)}",
+        )
         yield "text", f"label {tone}", _round(middle), _round(y - 4), arrow.label
     else:
         yield "path", tone, f"{rise}H{_round(middle - way * gap)}{fall}V{_round(tip - 6)}"
         yield "text", f"label {tone}", _round(middle), _round(y + 4), arrow.label
-    yield "polygon", tone, f"{_round(end - 4)},{_round(tip - 7)} {_round(end + 4)},{_round(tip - 7)} {_round(end)},{_round(tip)}"
+    yield (
+        "polygon",
+        tone,
+        f"{_round(end - 4)},{_round(tip - 7)} {_round(end + 4)},{_round(tip - 7)} {_round(end)},{_round(tip)}",
+    )
 
 
 def _place_label(low: float, high: float, crossings: Sequence[float], half: float) -> float:

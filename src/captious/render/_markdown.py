@@ -53,10 +53,15 @@ def _format_parts(document: Document, sections: Sequence[Table | Text], length: 
     for section in sections:
         parts += [f"**{_format_prose(section.title, length)}**"] if section.title else []
         if isinstance(section, Table):
-            parts += [_format_table(section, length), f"<sub>{_format_prose(section.note)}</sub>" if section.note else ""]
+            parts += [
+                _format_table(section, length),
+                f"<sub>{_format_prose(section.note)}</sub>" if section.note else "",
+            ]
         else:
             bullet = "- " if section.bullets else ""
-            parts.append(("\n" if bullet else "\n\n").join(bullet + _format_prose(str(one)) for one in section.paragraphs))
+            parts.append(
+                ("\n" if bullet else "\n\n").join(bullet + _format_prose(str(one)) for one in section.paragraphs)
+            )
     parts += [_format_prose(line, length) for line in document.notes]
     if document.signatures:
         lines = "\n".join(f"<br>{_format_code(line[: 5 * length])}" for line in document.signatures)
@@ -76,7 +81,11 @@ def _format_table(table: Table, length: int) -> str:
 
 def _format_table_cell(shown: PrintedColumn, row: int, length: int) -> str:
     mark = shown.marks[row]
-    text = format_cell(str(shown.cells[row]), length) + " " * mark.startswith(" ") + (format_cell(mark, length) if mark else "")
+    text = (
+        format_cell(str(shown.cells[row]), length)
+        + " " * mark.startswith(" ")
+        + (format_cell(mark, length) if mark else "")
+    )
     bold = shown.column.bold and not shown.interval and text.strip()
     return f"**{text}**" if bold else text
 

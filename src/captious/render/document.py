@@ -307,7 +307,7 @@ class Items:
     fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Further columns, by name and item."""
     limit: int = 5000
-    """Texts and images of at most so many items are on the page: the worst, the best, and a random remainder."""
+    """Texts and images of at most this number of items are on the page: the worst, the best, and a random remainder."""
     language: str = ""
     """The code of the texts' language, by which a browser chooses letter forms."""
     count_words: Callable[[Sequence[str]], Sequence[int]] | None = None
@@ -436,8 +436,7 @@ class Result(ABC):
         return replace(document, sections=sections, notes=[*document.notes, PERCENT], signatures=signatures)
 
     def print(self, console: Console | None = None, *, signatures: bool = False) -> None:
-        """Print the result on the terminal; ``signatures`` prints each one in full instead of their shared parts once.
-        """
+        """Print the result on the terminal; ``signatures`` prints each one in full instead of their shared parts once."""
         from captious.render.terminal import print_document
 
         print_document(self.document(), console, signatures=signatures)

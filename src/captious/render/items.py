@@ -28,7 +28,7 @@ DECIMALS = 6
 FIELD = 200
 # Explanations on a page at most, over all systems and metrics: those of items without a value and of the worst.
 EXPLANATIONS = 1000
-# One in so many explanations at most is of an item without a value.
+# At most one in this number of explanations is of an item without a value.
 UNSCORED = 4
 # Rows of a table in an explanation, such as facts.
 ROWS = 60
@@ -195,8 +195,7 @@ def make_thumbnail(source: Source) -> str | None:
 
 
 def make_small_image(source: Source, side: int = SIDE) -> tuple[str, bytes] | None:
-    """Scale an image to at most ``side`` pixels; return ``webp`` or ``jpeg`` and the bytes, None if it cannot be read.
-    """
+    """Scale an image to at most ``side`` pixels; return ``webp`` or ``jpeg`` and the bytes, None if it cannot be read."""
     from PIL import Image, features
 
     kind = "webp" if features.check("webp") else "jpeg"

@@ -66,7 +66,9 @@ def _apply_styles(markup: str) -> str:
     markup = re.sub(r"</?a\b[^>]*>", "", markup)
     markup = re.sub(r"(</?)h[23]\b", r"\1div", re.sub(r"<h([23])", r'<h\1 class="heading"', markup))
     markup = re.sub(r"var\(--s(\d)\)", lambda match: COLORS[int(match[1])], markup)
-    return re.sub(r"<([a-z]+)((?:\s[^<>]*?)?)(/?)>", lambda match: _apply_tag_style(match[1], match[2], match[3]), markup)
+    return re.sub(
+        r"<([a-z]+)((?:\s[^<>]*?)?)(/?)>", lambda match: _apply_tag_style(match[1], match[2], match[3]), markup
+    )
 
 
 def _apply_tag_style(tag: str, attributes: str, end: str) -> str:

@@ -66,7 +66,7 @@ def display(every: float = MINUTE) -> Iterator[Display]:
             # What was done before this run is left out, or the time left would be guessed far too short.
             before = done if done > 1 else 0
             tasks[what] = (bars.add_task(what, total=total - before), before)
-            if str(spinner.text) == FIRST_STEP:  # whoever counts has read
+            if str(spinner.text) == FIRST_STEP:  # a step that counts comes after reading
                 spinner.update(text=make_rich_text(what))
         task, before = tasks[what]
         bars.update(task, completed=done - before, total=total - before, visible=done < total)

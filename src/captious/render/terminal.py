@@ -105,7 +105,9 @@ def format_text(document: Document, width: int | None = None, *, signatures: boo
     console = Console(file=file, width=columns, color_system=None, force_terminal=False, force_jupyter=False)
     _draw_document(document, console, plain=True, signatures=signatures)
     lines = [line.rstrip() for line in file.getvalue().split("\n")]
-    warnings = [_wrap_text(f"warning: {' '.join(escape_controls(warning).split())}", columns) for warning in document.warnings]
+    warnings = [
+        _wrap_text(f"warning: {' '.join(escape_controls(warning).split())}", columns) for warning in document.warnings
+    ]
     return "\n".join([*lines[:-1], *warnings])
 
 
@@ -240,7 +242,9 @@ def _stack_rows(part: Sequence[PrintedColumn], console: Console) -> None:
             console.print(line.append_text(make_rich_text(_get_marked_cell(one, row))), soft_wrap=True)
 
 
-def _build_rich_table(part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence[int], lines: Lines) -> RichTable:
+def _build_rich_table(
+    part: Sequence[PrintedColumn], widths: Sequence[int], breaks: Sequence[int], lines: Lines
+) -> RichTable:
     from rich import box
     from rich.padding import Padding
     from rich.table import Table as RichTable

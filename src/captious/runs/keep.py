@@ -248,7 +248,7 @@ def keep(
         A column, such as ``caption``, ``image`` or a hash that the input had: of items with the same value only the
         first. For ``image`` the content of the files is compared.
     sample, seed
-        So many of the items that are left, drawn at random. The same ids are drawn wherever they are stored.
+        Number of the remaining items to draw at random. The same ids are drawn wherever they are stored.
     engine
         Who writes shards.
     overwrite

@@ -94,7 +94,7 @@ def warn_few_units(units: int, resampling: Resampling, what: str = "items") -> l
 
 
 def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resampling()) -> dict[str, Estimate]:
-    """Compute each number with its interval, from stored rows; all must be of the same items. None without resamples."""
+    """Compute each number with its interval, from stored rows of the same items. None without resamples."""
     if not statistics or not resampling.samples:
         return {}
     items = len(next(iter(statistics.values())).rows)

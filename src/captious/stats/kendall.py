@@ -137,7 +137,7 @@ class Kendall:
         return np.asarray(flat, dtype=np.float64).reshape(levels, clusters)
 
     def _distinct(self, weights: Floats, levels: Ints) -> Floats:
-        """Return the smaller number of distinct values drawn; metric values are counted only until they are the more."""
+        """Return the smaller number of distinct values drawn; metric values are counted until they are the more."""
         order = self._by_value
         edges = np.flatnonzero(np.diff(self.x[order], prepend=-1))
         distinct = np.zeros(weights.shape[1])

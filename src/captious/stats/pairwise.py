@@ -133,7 +133,7 @@ def compute_pairwise_values(sums: Floats, systems: Sequence[str]) -> dict[str, F
 
 
 def _is_strongly_connected(beats: Bools) -> Bools:
-    """Return whether each system beat each other at least through a chain of others: only then is the maximum finite."""
+    """Return whether each system beat each other, perhaps through a chain: only then is the maximum finite."""
     number = beats.shape[-1]
     reached = (beats | np.eye(number, dtype=np.bool_)).astype(np.int64)
     for _ in range(max(1, (number - 1).bit_length())):

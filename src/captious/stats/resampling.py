@@ -19,7 +19,7 @@ from captious.options import LEVEL, SAMPLES, SEED, Interval
 
 # Draws held in memory at a time, counted in items.
 BLOCK = 1 << 22
-# Items drawn at a time: so many are counted while they are in the processor's cache.
+# Items drawn at a time: this number is counted while it is in the processor's cache.
 DRAWN = 1 << 17
 # Items of shuffles that are converted to floats at a time.
 CONVERTED = 1 << 20
@@ -366,7 +366,7 @@ class _Pack:
         return np.cumsum(self.bits) - self.bits
 
     def packed(self, table: Floats) -> Floats:
-        """The one row."""
+        """Return the rows of a table packed into one row."""
         row: Floats = np.ldexp(1.0, self._shifts) @ table.take(self.rows, axis=0)
         return row
 

@@ -41,7 +41,8 @@ class Shares:
 def compute_shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resampling) -> Shares:
     """Compute sums of hits over sums of trials, column by column; rows of one cluster, an image, are drawn together.
 
-    >>> thirds = compute_shares(np.array([[1.0], [0.0], [1.0]]), np.ones((3, 1)), np.array([0, 0, 1]), Resampling(samples=0))
+    >>> hits, trials, cluster = np.array([[1.0], [0.0], [1.0]]), np.ones((3, 1)), np.array([0, 0, 1])
+    >>> thirds = compute_shares(hits, trials, cluster, Resampling(samples=0))
     >>> round(float(thirds.values[0]), 6)
     0.666667
     """
@@ -55,7 +56,7 @@ def compute_shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resa
 
 
 def number_clusters(names: Sequence[str]) -> Ints:
-    """Number names in the order in which they first occur.
+    """Assign numbers to names in the order in which they first occur.
 
     >>> number_clusters(["b", "a", "b"]).tolist()
     [0, 1, 0]

@@ -82,7 +82,7 @@ def _repeat_texts(number: int, texts: list[str]) -> tuple[str, ...]:
 
 
 def read_battles(path: Path | str, dropped: Counter[str]) -> Iterator[Record]:
-    """Read the battles of CapArena: two captions of an image, and the source that won, or one of three words for a tie."""
+    """Read the battles of CapArena: two captions of an image, and the source that won, or a word for a tie."""
     for row in read_rows(path, role="ratings"):
         fields = row.fields
         lacking = [

@@ -105,7 +105,7 @@ def build_agreement_document(
     warnings: Sequence[str] = (),
     left_out: Mapping[str, int] = MappingProxyType({}),
 ) -> Document:
-    """Build the document of an agreement: the tables of alpha, of the human ceiling and of all raters, and their data."""
+    """Build the document of an agreement: tables of alpha, of the human ceiling and of all raters, and their data."""
     interval = resampling.signature("images")
     alpha, ceiling, raters = tables
     signature = "|".join([f"agreement({data['alpha'].measurement}):{name}", *sign_left_out(left_out), f"ci:{interval}"])

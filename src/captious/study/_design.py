@@ -56,7 +56,7 @@ class RatingRows:
         return named
 
     def family(self, name: str, values: Floats) -> WeightedStatistic:
-        """Make the statistics of a family: tau, rank or product-moment correlation, within images, or between systems."""
+        """Make the statistics of a family: tau, rank or Pearson correlation, within images, or between systems."""
         if name == "kendall":
             return Kendall.of(values, self.human, self.item, self.cluster)
         if name == "spearman":
@@ -179,7 +179,7 @@ class Pairs:
         return accuracies
 
     def verdicts(self, gap: Floats) -> Floats:
-        """What the metric says of each pair: 1 for the first caption, 0 for the second, ½ for a tie.
+        """Return the metric's verdict on each pair: 1 for the first caption, 0 for the second, ½ for a tie.
 
         Where ties are matched, as many pairs are ties as people tied, those with the smallest differences.
         """
@@ -218,7 +218,7 @@ class Pairs:
 
 # What people said, in the form that statistics need.
 #
-# Both have the number of captions (``items``) and of images (``clusters``), every statistic with the family that computes
+# Both have the number of captions (`items`) and of images (`clusters`), every statistic with the family that computes
 # it (``families``), one family for one metric (``family``), and the same answers twice, the second time for other images
 # (``doubled``): two metrics on one design.
 Design: TypeAlias = RatingRows | Pairs

@@ -212,7 +212,7 @@ class _ResamplingRule(NamedTuple):
     def p_values(
         self, sides: Sequence[tuple[Floats, Floats]], cells: _Cells, gaps: Sequence[tuple[float, Floats]]
     ) -> list[float]:
-        """Compute the p-value of each two: of sums and counts by cell swapped within images, or of a gap and its draws."""
+        """Compute the p-value of each two: sums and counts by cell swapped within images, or a gap and its draws."""
         if self.over == "images+raters":
             return [NAN if np.isnan(gap) else compute_bootstrap_p(gap, draws) for gap, draws in gaps]
         images = int(cells.image.max()) + 1
@@ -249,7 +249,7 @@ class _Cells(NamedTuple):
 
 
 def _sort_names(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Sort the distinct names so that the order of the file does not matter; return them with the index of each name."""
+    """Sort the distinct names, whatever the order of the file; return them with the index of each name."""
     distinct = list(dict.fromkeys(names))
     ordered = [distinct[index] for index in sort_ids(distinct)]
     places = {name: place for place, name in enumerate(ordered)}

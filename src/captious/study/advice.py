@@ -238,7 +238,7 @@ class Advice(Result):
         return [near for near in self.near if near.ranked]
 
     def _build_other_table(self) -> Table:
-        """Build the table of what the captions do not have for each metric, and its rank on the nearest data with one."""
+        """Build the table of what each metric needs and the captions do not have, with its rank on the nearest data."""
         rows: list[list[Value]] = []
         for one in self.others:
             near = next(near for near in self._measured if near.name in one.values)

@@ -28,7 +28,7 @@ STRESS_FILE = Path(__file__).with_name("stress.jsonl")
 # What is measured beside the metrics and is none: a metric below it has told nothing that counting would not.
 BASELINES = {"words": "number of words"}
 
-# Weights of encoders that were trained for the evidence and that nobody can download, and what a reader lacks.
+# Weights of encoders that were trained for the evidence and that nobody can download, and what a reader does not have.
 UNPUBLISHED = {"photographs": "its weights, trained on photographs of the same collection"}
 
 
@@ -186,7 +186,7 @@ class Leaderboard(Result):
         raise InputError(f"no data set or metric contains {word[:60]!r}{format_choices(word, known)}")
 
     def document(self) -> Document:
-        """Build an overview of several data sets, a table for each, the best metric first, and what the columns mean."""
+        """Build an overview of the data sets, a table for each, the best metric first, and what the columns mean."""
         sections: list[Section] = [_build_overview(self.datasets)] if len(self.datasets) > 1 else []
         sections += [_build_table(name, kind, rows) for (name, kind), rows in self.datasets.items()]
         sources = dict.fromkeys(row.where for row in self.rows if row.source == "printed")

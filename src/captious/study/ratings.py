@@ -117,7 +117,7 @@ class Ratings:
         return len(self.ids)
 
     def asked(self, aspect: str) -> Ratings:
-        """The same with an aspect in place of the rating."""
+        """Put an aspect in place of the rating."""
         if aspect == self.question:
             return self
         if aspect not in self.aspects:

@@ -218,7 +218,7 @@ def find_recipe_in(folder: Path) -> Path | None:
 
 
 def find_recipe_for(source: str) -> str:
-    """Find the recipe that has the same name as a file of ratings next to it; return the file itself if there is none."""
+    """Find the recipe with the same name as a file of ratings next to it; return the file itself without one."""
     path = Path(source)
     recipe = path.with_suffix(".toml")
     if path == recipe or not path.is_file() or not recipe.is_file() or "[[layouts]]" not in read_text(recipe, "recipe"):

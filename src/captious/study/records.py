@@ -33,7 +33,7 @@ from captious.io.rows import Row
 from captious.options import Missing, Reading
 from captious.study.recipes import Layout, Recipe
 
-# A single rating of nobody in particular.
+# The rater of a single rating without a name.
 UNNAMED = ""
 # Lists of references.
 References = tuple[tuple[str, ...], ...]
@@ -355,7 +355,8 @@ def _convert_level(value: Any, levels: Sequence[str], where: str, column: str) -
 def _read_ratings(value: Any, rater: str | None, where: str, column: str) -> dict[str, float | None]:
     if rater is not None and (isinstance(value, dict) or (isinstance(value, list) and len(value) != 1)):
         raise InputError(
-            f"{where}: {column} is {_format_value(value)}, expected a number: the row names its rater, {rater!r}, and has "
+            f"{where}: {column} is {_format_value(value)}, expected a number: the row names its rater, {rater!r}, "
+            "and has "
             "one rating"
         )
     if isinstance(value, dict):

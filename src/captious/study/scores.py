@@ -257,7 +257,7 @@ def _add_text_count(score: MetricScores, kind: _ColumnKind) -> MetricScores:
 
 
 def open_stored_reports(source: Any) -> dict[str, Report] | None:
-    """Open reports by the name of their system, if the values come from runs or their reports; None for anything else."""
+    """Open reports by the name of their system, if the values come from runs; None for anything else."""
     if isinstance(source, Report):
         return {"": source} if source.source.address else None
     if isinstance(source, Mapping):
@@ -286,7 +286,7 @@ def collect_reports(entries: Iterable[tuple[str, Any]]) -> dict[str, Report]:
 def match_run_scores(
     reports: Mapping[str, Report], ratings: Ratings | Preferences, missing: Missing = "error"
 ) -> list[MetricScores]:
-    """Match the values of runs to the rated captions: by id, or by image and caption. Each of several runs is a system."""
+    """Match the values of runs to rated captions, by id, or by image and caption; each of several runs is a system."""
     index, keys = _ItemIndex(ratings), find_shared_metrics(reports)
     systems = set(index.systems.values())
     columns: dict[str, dict[str, float]] = {key: {} for key in keys}
@@ -355,7 +355,8 @@ class _ItemIndex:
                 return matches
             if len(matches) > 1:
                 raise InputError(
-                    f"{where}: image {name!r} has {len(matches)} rated captions (ids {_format_ids(matches)}), expected the "
+                    f"{where}: image {name!r} has {len(matches)} rated captions (ids {_format_ids(matches)}), expected "
+                    "the "
                     "caption or the id too"
                 )
         return [" ".join(part for part in (*names[:1], caption) if part is not None)]
@@ -401,7 +402,8 @@ def _join_values(key: str, values: Any, ids: Sequence[str], name: str, missing: 
         rated = {*ids}
         unused = [item for item in by_item if item not in rated]
         raise InputError(
-            f"{name}: {len(lacking)} of {len(ids)} rated items ({_format_ids(lacking)}) have no {key}, and {len(unused)} of "
+            f"{name}: {len(lacking)} of {len(ids)} rated items ({_format_ids(lacking)}) have no {key}, and "
+            f"{len(unused)} of "
             f"{len(by_item)} values ({_format_ids(unused)}) no rated item"
             + ("; pass missing='skip' to use only those that match" if len(lacking) < len(ids) else hint)
         )

@@ -151,7 +151,7 @@ class Study(Analysis, Result):
         write_jsonl(folder / "items.jsonl", rows)
 
     def _shown(self) -> list[str]:
-        """The statistics that the table prints, the headline first, then the other tau."""
+        """List the statistics that the table prints, the headline first, then the other tau."""
         if isinstance(self.design, Pairs):
             return [self.statistic, *(name for name in self.design.families if name != self.statistic)]
         rest = ("tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "one_minus_r2")

@@ -119,7 +119,7 @@ class NgramRows:
     def matches(self) -> NgramMatches:
         """The rows of candidates whose n-gram occurs in a reference of the item, with the rows of these references."""
         rows, references = self.candidate_rows, self.reference_row.nonzero()[0]
-        # So many rows of references stand before a candidate's. The next one is of its group, if the group has any.
+        # The number of reference rows before a candidate's; the next row is of its group, if the group has any.
         before = rows - np.arange(len(rows))
         rows = rows[: before.searchsorted(len(references))]
         following, group = references.take(before[: len(rows)]), self.group.take(rows)
@@ -176,7 +176,7 @@ class CompactRows:
     """How many rows of references a matched row meets."""
 
     def rows(self, table: TextTable) -> NgramRows:
-        """The rows again; the table is that of their captions."""
+        """Unpack the rows; the table is that of their captions."""
         new_gram, matched = (
             np.unpackbits(bits, count=len(self.caption)).view(np.bool_) for bits in (self.new_gram, self.matched)
         )
@@ -667,7 +667,7 @@ _TEXTS = 512
 
 
 _WORTH_ARROW = 100_000
-"""Texts after which a process cuts by Arrow: so many take as long without it as importing it."""
+"""Texts after which a process cuts by Arrow: this number takes as long without it as importing it."""
 _cut_before = Counter[str]()
 
 

@@ -385,6 +385,7 @@ def _load_earlier(folder: Path, encoder: str, regions: str | None) -> Backbone:
     if encoder and record["backbone"] == "fusion" and encoder != record["encoder"]["weights"]:
         own = record["encoder"]["weights"]
         raise InputError(
-            f"encoder={encoder}: {folder} is {crossencoders.get_metric_name('fusion')} and continues with its own, {own!r}"
+            f"encoder={encoder}: {folder} is {crossencoders.get_metric_name('fusion')} and continues with its own, "
+            f"{own!r}"
         )
     return crossencoders.open_backbone(folder, regions)

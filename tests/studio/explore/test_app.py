@@ -229,7 +229,7 @@ def test_images_come_by_number_and_thumbnails_are_made_once(client, table, image
     )
     whole = client.get("/image/0")
     assert whole.headers["content-type"] == "image/png" and whole.content == (images / "1.png").read_bytes()
-    monkeypatch.setattr("captious.studio.explore._pictures.small_image", lambda *given: pytest.fail("made again"))
+    monkeypatch.setattr("captious.studio.explore._pictures.make_small_image", lambda *given: pytest.fail("made again"))
     assert client.get("/thumbnail/0").content == small.content
     assert client_of(table).get("/thumbnail/0").content == small.content
 
@@ -393,7 +393,7 @@ def test_a_foreign_run_asks_no_model_imports_nothing_and_opens_no_image_elsewher
     (tmp_path / "foreign_module.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(
-        "captious.studio.explore._pictures.small_image", lambda *given: pytest.fail("an image is opened")
+        "captious.studio.explore._pictures.make_small_image", lambda *given: pytest.fail("an image is opened")
     )
     client = client_of(open_table([run]))
     assert about_of(client)["total"] == 4 and "images are outside the run" in client.get("/").text

@@ -72,7 +72,7 @@ def test_flags_find_random_and_lazy_raters_and_leave_careful_ones_alone(tmp_path
     assert flagged == {"random", "lazy"} and not any(rater.flags for rater in careful)
     lazy = [rater for rater in simulation.progress.raters if rater.simulated == "lazy"]
     assert all({"speed", "same answer"} <= {flag.name for flag in rater.flags} for rater in lazy)
-    rows = {row["bot"]: row for row in simulation._rows()}
+    rows = {row["bot"]: row for row in simulation._build_rows()}
     assert (rows["random"]["flagged"], rows["lazy"]["flagged"], rows["careful"]["flagged"]) == (2, 1, 0)
 
 

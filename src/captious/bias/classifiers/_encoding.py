@@ -34,7 +34,7 @@ class Captions:
 
     @classmethod
     def of(cls, lists: Sequence[Collection[str]]) -> Captions:
-        """Number the words of the lists.
+        """Assign a number to each word of the lists.
 
         >>> Captions.of([["a", "dog"], ["a"]]).flat.tolist()
         [0, 1, 0]

@@ -151,7 +151,7 @@ class SmoothedMetric(JudgedMetric):
     smoothing: Smoothing = "digits"
     """``samples`` where the server gives no probabilities of digits; ``none`` for the number as it was written."""
     samples: int = 10
-    """Replies whose mean stands in for the expectation."""
+    """Number of replies whose mean replaces the expectation."""
     top: int = 20
     """Alternatives of each token that are asked for; some servers give 5 at most."""
 

@@ -14,7 +14,7 @@ from captious.metrics.judges._questions import AnswerMark, QuestionMetric
 class Tifa(QuestionMetric):
     """TIFA: the share of questions about a text that a model answers from the image as the text does.
 
-    Questions with choices and the right answer were made from the caption by whoever publishes them. A model that sees
+    Questions with choices and the right answer were made from the caption by their publishers. A model that sees
     the image chooses an answer to each. The value of an item is the share of right answers; that of a set is the mean
     over items::
 

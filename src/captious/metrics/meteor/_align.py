@@ -119,7 +119,7 @@ class SentenceBatch:
 
 
 def read_batch(captions: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]) -> SentenceBatch:
-    """Number the words and phrases of tokenized captions, and relate them by the given modules."""
+    """Assign numbers to the words and phrases of tokenized captions, and relate them by the given modules."""
     vocabulary: dict[str, int] = {}
     number = vocabulary.setdefault
     words = np.array([number(word, len(vocabulary)) for caption in captions for word in caption], dtype=np.int64)
@@ -174,7 +174,7 @@ def _relate_words(words: list[str], tables: Tables, modules: Sequence[str]) -> R
 
 
 def _relate_phrases(rows: Ints, tables: Tables) -> tuple[Ints, Relation, Bools]:
-    """Number the phrases that are rows of the table.
+    """Assign numbers to the phrases that are rows of the table.
 
     Return the number of each phrase, the relation of paraphrases, and whether each phrase is or has a paraphrase here.
     """

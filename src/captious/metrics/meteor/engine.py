@@ -452,7 +452,7 @@ def weigh_match(match: WordMatch, function: tuple[list[bool], list[bool]], tunin
 def _read(
     candidates: Sequence[str], references: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]
 ) -> tuple[dict[str, int], SentenceBatch, int]:
-    """Number the distinct captions and tokenize them; count how many of all captions had to be cleaned."""
+    """Tokenize the distinct captions and assign numbers to them; count how many of all captions had to be cleaned."""
     numbers: dict[str, int] = {}
     for captions in (candidates, *references):
         for caption in captions:

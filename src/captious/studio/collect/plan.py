@@ -124,7 +124,7 @@ class Thresholds:
     """Thresholds above or below which a rater is flagged for the owner."""
 
     failed: int = field(default=2, metadata=rule(low=1, high=100_000))
-    """A rater who failed so many gold tasks is flagged."""
+    """A rater who failed this number of gold tasks is flagged."""
     seconds: float = field(default=3.0, metadata=rule(low=0, high=86_400))
     """A rater whose median time a task is below it is flagged."""
 
@@ -136,7 +136,7 @@ class Checks:
     gold: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of items with the expected answer or range: of the study, or with captions of their own."""
     every: int = field(default=12, metadata=rule(low=1, high=100_000))
-    """One gold task after so many others."""
+    """One gold task after this number of others."""
     repeat: int = field(default=0, metadata=rule(low=0, high=1000))
     """Tasks of a rater that are shown to the same rater again."""
     flag: Thresholds = field(default_factory=Thresholds, metadata=rule("a table such as { failed = 2, seconds = 3 }"))
@@ -185,13 +185,13 @@ class Plan:
     )
     """Items to ask about, or a file with one id per line; all of them where it is empty."""
     items: int | None = field(default=None, metadata=rule(low=1, high=10_000_000))
-    """So many items, drawn by the seed; all of them where it is None."""
+    """Number of items, drawn by the seed; None for all of them."""
     stratum: str = ""
     """The column of the files by which items are grouped; every rater's tasks are spread over the groups."""
     quotas: Mapping[str, int] = field(
         default_factory=dict, metadata=rule("a table of groups and numbers, such as { indoor = 100, outdoor = 50 }")
     )
-    """So many items of each group, drawn by the seed; groups that are not named are left out."""
+    """Number of items of each group, drawn by the seed; groups that are not named are left out."""
     missing: Literal["error", "skip"] = "error"
     """Items that a file of captions, the references or the images lack: an error, or left out."""
     distinct: bool = False

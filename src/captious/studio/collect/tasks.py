@@ -32,7 +32,7 @@ class Task:
     """One page for one rater: an image, captions, things or a text, and the expected answer of a gold task."""
 
     id: str
-    """t1, t2, …: it stands in addresses, so it has no name of an item, a file or a system in it."""
+    """t1, t2, …: it is part of addresses, so it has no name of an item, a file or a system in it."""
     item: str = ""
     """The id of what is judged, as the files have it."""
     image: str | None = None

@@ -337,8 +337,8 @@ class Explorer:
         """Return the items that pass the filters of a view, with the sort value and which systems pass.
 
         The columns are ``n``, ``k``, and ``p0``, ``p1``, … if there are filters on captions of several systems. The
-        table is sorted if all items are in memory. Otherwise it is not sorted, and None without a filter: DuckDB finds the
-        first items of an order without sorting all.
+        table is sorted if all items are in memory. Otherwise it is not sorted, and None without a filter: DuckDB finds
+        the first items of an order without sorting all.
         """
         if not view.filtered and self.table.whole is None:
             return None

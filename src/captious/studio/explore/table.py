@@ -417,7 +417,7 @@ def _collect_scores(runs: Sequence[SystemRun]) -> tuple[Score, ...]:
 
 
 def _number_fields(runs: Sequence[SystemRun]) -> dict[str, int]:
-    """Number the further columns of the runs."""
+    """Assign numbers to the further columns of the runs."""
     return {name: place for place, name in enumerate(dict.fromkeys(name for run in runs for name in run.fields))}
 
 

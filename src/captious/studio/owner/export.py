@@ -84,7 +84,7 @@ def _build_gold_row(plan: Plan, task: Task, one: Answered) -> Row:
 def make_sort_key(id: str) -> tuple[int, str]:
     """Return a key that sorts tasks and raters by their numbers.
 
-    >>> sorted(["r10", "r2"], key=numbered)
+    >>> sorted(["r10", "r2"], key=make_sort_key)
     ['r2', 'r10']
     """
     return len(id), id
