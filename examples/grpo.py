@@ -93,7 +93,7 @@ def tiny_captioner(processor):
 
 
 def rows_of(captions):
-    """A prompt for each image. The column ``image_id`` says which references are its own."""
+    """Make a prompt for each image. The column ``image_id`` says which references are its own."""
     prompt = [{"role": "user", "content": "describe"}]
     images = [Image.open(path).convert("RGB") for path in captions.images]
     return Dataset.from_dict({"prompt": [prompt] * len(images), "image": images, "image_id": list(captions.ids)})

@@ -1,4 +1,4 @@
-"""The map of the packages in CONTRIBUTING.md, from the layers in pyproject.toml and the first sentence of every package.
+"""The map of the packages in CONTRIBUTING.md, from the layers in pyproject.toml and each package's first sentence.
 
 ``python -m lab.layers`` writes the table between its two marks; a test holds the page to it.
 """

@@ -16,8 +16,8 @@ How each number is counted:
   the module behind the name. A module named in a string is not an import.
 - Imported by __init__ only: those of them whose one importer is the ``__init__.py`` of their own directory.
 - Folder-level cycles: a package is a directory or a module directly under captious; ``captious/__init__.py`` is
-  the package ``captious``. A cycle is a strongly connected component of two or more packages. Imports in functions count, imports
-  under ``TYPE_CHECKING`` do not. "At import time": without imports in functions.
+  the package ``captious``. A cycle is a strongly connected component of two or more packages. Imports in functions
+  count, imports under ``TYPE_CHECKING`` do not. "At import time": without imports in functions.
 - Command functions: functions in ``captious/cli`` that are decorated with ``command`` or ``app.command``, or passed to
   it: ``app.command(...)(f)``, ``command(app, f)``, also in a loop over a tuple of functions.
 - Parameters spelled in code: the parameters of these functions, each function once. A parameter whose annotation is a
@@ -28,11 +28,11 @@ How each number is counted:
 - Lines before the first def or class: per file, at any depth; all lines of a file that has neither.
 - Class names used more than once: names that two or more ``class`` statements of the package define, at any depth.
 - Marked private: modules, or modules in a directory, whose name starts with one underscore.
-- Neither private nor named by a stub: modules of a package whose stub exists (`WITHOUT_STUB` packages have none), without an
-  underscore, that nothing names. A stub names a module by a name of it (``from a.b import c as c``), or by itself
+- Neither private nor named by a stub: modules of a package whose stub exists (not those of `WITHOUT_STUB`),
+  without an underscore, that nothing names. A stub names a module by a name of it (``from a.b import c as c``), or by itself
   (``import a.b``: other packages or the guides import it). The ``__init__.py`` of a directory names what it imports, a
   registry what it writes as ``"module:name"``. ``--public`` lists them.
-- Private modules that another package imports: the packages' own ``__init__.pyi`` do not count. ``--public`` lists them.
+- Private modules that another package imports: their own ``__init__.pyi`` do not count. ``--public`` lists them.
 - Docstrings without their subject: the first sentence starts with a preposition, a possessive, a relative word or a
   participle (``SUBJECTLESS``), or has fewer than three words; docstrings of attributes count. ``--docstrings`` lists
   them.
@@ -408,7 +408,7 @@ def entered(modules: dict[str, Module]) -> dict[str, list[str]]:
 
 
 def intrusions(modules: dict[str, Module]) -> dict[str, list[str]]:
-    """Return the private modules of a package that other packages import; ``_core`` is private to captious, not to itself."""
+    """Return the private modules that other packages import; ``_core`` is private to captious, not to itself."""
     inner = {name: others for name, others in entered(modules).items() if not name.startswith(f"{PACKAGE}._core.")}
     return {name: others for name, others in inner.items() if is_private(name)}
 

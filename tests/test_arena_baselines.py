@@ -148,7 +148,8 @@ def test_a_baseline_counts_nothing_against_itself(monkeypatch, runtime):
 def test_the_table_has_the_length_and_only_pairs_that_met(monkeypatch, runtime):
     Referee(lambda body: reply("tie")).install(monkeypatch)
     result = captious.arena(
-        {name: captions(name) for name in SYSTEMS}, "m", resampling=Resampling(20), runtime=runtime, references=REFERENCES,
+        {name: captions(name) for name in SYSTEMS}, "m",
+        resampling=Resampling(20), runtime=runtime, references=REFERENCES,
         baselines={name: captions(name) for name in BASELINES},
     )  # fmt: skip
     tables = {getattr(section, "key", ""): section for section in result.document().sections}
@@ -162,7 +163,8 @@ def test_a_row_of_the_verdicts_has_a_cell_for_every_column(monkeypatch, runtime,
     Referee(lambda body: reply("first", "It is full.")).install(monkeypatch)
     same = dict.fromkeys(IDS[:2], "the same")
     result = captious.arena(
-        {"ours": {**{key: f"ours of {key}" for key in IDS[2:]}, **same}}, "m", resampling=Resampling(0), runtime=runtime,
+        {"ours": {**{key: f"ours of {key}" for key in IDS[2:]}, **same}}, "m",
+        resampling=Resampling(0), runtime=runtime,
         references=REFERENCES, baselines={"gpt4o": {**{key: f"gpt4o of {key}" for key in IDS[2:]}, **same}},
         orders=orders,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from captious.cli.completion import make_completion_options
 from captious.cli.session import AUDIT, JUDGE, MODELS
 from captious.errors import InputError, format_suggestion
 
-# Groups of commands with their panel and their line in the help; each is the `app` of the module of its name.
+# Groups of commands with their panel and help; each is the `app` of the module with its name.
 GROUPS = {
     "study": (JUDGE, "Metrics against people: correlations with intervals, tests, agreement, power."),
     "probe": (
@@ -42,7 +42,7 @@ GROUPS = {
 }
 
 
-# A word that would fill the screen: a path or an id of thousands of characters, of which the ends are shown.
+# A word that would fill the screen, such as an id of thousands of characters; only its ends are shown.
 _LONG = re.compile(r"\S{400,}")
 
 

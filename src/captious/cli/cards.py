@@ -151,7 +151,7 @@ def list_parameters(metric: type[Metric]) -> list[tuple[str, str, str]]:
 _STYLE = "a file that `captious style fit` wrote"
 _PROMPTS = "a folder with other prompts"
 _MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
-# What a parameter that is a text takes, by its name, with the metric before it where that differs.
+# Legal values of text parameters, by `name`, or by `metric.name` if a metric differs.
 TEXTS = {
     "tokenizer": (
         "`auto` (that of the language), `ptb`, `13a`, `13a-cased`, `intl`, `intl-cased`, `whitespace`, "

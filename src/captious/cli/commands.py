@@ -40,7 +40,7 @@ class Command(click.Command):
     def __init__(self, function: Callable[..., Any], name: str | None = None, panel: str | None = None) -> None:
         super().__init__(name or function.__name__.replace("_", "-"), callback=function, help=inspect.getdoc(function))
         self.function, self.panel = function, panel
-        del self.params  # the property below takes its place
+        del self.params  # click sets it; the cached property below computes it when it is needed
 
     @cached_property
     def own_params(self) -> list[Param]:
@@ -92,7 +92,7 @@ class Command(click.Command):
                 self._refuse_mistakes(ctx, args, flags)
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            error.ctx = error.ctx or ctx  # click's parser does not say of which command an option is wrong
+            error.ctx = error.ctx or ctx  # click's parser does not set the command of a wrong option
             raise
 
     def _refuse_mistakes(self, ctx: click.Context, args: list[str], flags: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ class Command(click.Command):
             ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
 
     def _hint(self, extra: Sequence[str]) -> str:
-        """Return a hint about extra arguments: they may be references, or files that the shell expanded from a pattern."""
+        """Return a hint about extra arguments: references, or files that the shell expanded from a pattern."""
         names = {param.name for param in self.own_params}
         if len(extra) > 1 and {"predictions", "engine"} <= names:
             return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
@@ -178,7 +178,7 @@ class LazyGroup(CommandGroup):
 
     def __init__(self, name: str, help: str, panel: str) -> None:
         super().__init__(name, help, panel)
-        del self.commands  # the property below takes its place
+        del self.commands  # click sets it; the cached property below imports the module when it is needed
 
     @cached_property
     def commands(self) -> dict[str, click.Command]:  # type: ignore[override]

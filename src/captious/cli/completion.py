@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 from captious.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
-# The shell of the user, where no other is named.
+# The user's shell: the default.
 CURRENT = "current"
 
 

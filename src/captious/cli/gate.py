@@ -21,9 +21,9 @@ from captious.options import Argument, Bounds, Option, Options, Output, Undecide
 if TYPE_CHECKING:
     from captious.gating import Gate
 
-# The variable that names the file of a step's summary.
+# Environment variable with the path of a step's summary.
 SUMMARY = "GITHUB_STEP_SUMMARY"
-# Bytes of a step summary; of a larger one GitHub shows nothing.
+# Largest step summary in bytes; GitHub shows nothing of a larger one.
 LARGEST_SUMMARY = 1024 * 1024
 
 

@@ -19,17 +19,17 @@ from click import style
 from captious.cli.params import Param
 from captious.options import Argument, get_choices
 
-# Columns that the help takes at most; longer lines are hard to read.
+# Largest width of the help; longer lines are hard to read.
 WIDEST = 100
-# Columns of the names of options.
+# Largest width of the names of options.
 LEFT = 30
-# Characters of choices that stand beside the flag; longer ones stand in the text.
+# Longest choices that are shown after the flag; longer ones are part of the text.
 LONGEST_CHOICES = 16
-# Characters of a list of choices that stays on one line.
+# Longest list of choices that is kept on one line.
 LONGEST_UNBROKEN = 48
-# A space at which no line breaks; it is printed as any other.
+# Prevents line breaks while text is wrapped; printed as a normal space.
 UNBROKEN = "\N{NO-BREAK SPACE}"
-# Most options that `--help` shows; a command that has no more shows its rare ones too.
+# A command with at most this many options shows its rare ones in `--help` too.
 FIRST_SCREEN = 20
 OPTIONS = "Options"
 _HELP = (
@@ -148,7 +148,7 @@ def _split_paragraphs(description: str) -> Iterator[str]:
         yield ""
         joined: list[str] = []
         for line in block.splitlines():
-            # A line that begins with a flag or an example is its own; others go on with the line before.
+            # A flag or an example starts a new line; other lines continue the line before.
             if joined and not line.startswith(("--", "Example:")):
                 joined[-1] += f" {line}"
             else:

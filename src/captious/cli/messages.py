@@ -17,7 +17,7 @@ _ARGUMENT = re.compile(
       | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
     re.VERBOSE,
 )
-# Options of reading, as Python programs give them.
+# Reading options as Python code passes them.
 _READING = re.compile(r"\breading=Reading\(([^()]*)\)")
 
 

@@ -11,9 +11,9 @@ dataclass is flattened into one option per field (a `Param`), and rebuilt before
                    ▼                        ▼
     score("preds.json", Resampling(samples=100, seed=7, level=0.95))
 
-Click parses words into texts, numbers, choices and paths, and completes them. `Param.read` makes of them what the
-function takes. The command line is the only layer that knows flags: errors from below name arguments, and `with_flags`
-translates them.
+Click parses words into texts, numbers, choices and paths, and completes them. `Param.read` converts them to the values
+that the function takes. Only the command line knows flags: errors of other packages name arguments, and
+`replace_arguments` replaces these by flags.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Only(Omit):
 
 
 class Rare:
-    """Fields of an option dataclass that only a command's ``--help-all`` shows, besides those that are rare everywhere."""
+    """Fields of an option dataclass that only ``--help-all`` of this command shows."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -142,7 +142,7 @@ class Param:
     default: Any
     panel: str | None = None
     addresses: bool = False
-    """Whether it takes addresses beside paths: as a path, ``s3://bucket`` would lose a slash."""
+    """Whether it takes addresses as well as paths: as a path, ``s3://bucket`` would lose a slash."""
     rare: bool = False
     """Whether only ``--help-all`` shows it."""
 

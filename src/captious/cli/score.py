@@ -28,7 +28,7 @@ Keep = Annotated[
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 TAR = re.compile(r"\.(tar|tgz)(\.gz)?$", re.IGNORECASE)
 USUAL = ("bleu", "rouge", "cider")
-# Exit code of a command that did its work but for some shards, which it names.
+# Exit code if some shards failed; the command names them.
 PARTLY = 3
 
 
@@ -117,7 +117,7 @@ def _get_source_kind(predictions: str, output: Output) -> Literal["file", "shard
 
     if is_output(predictions):  # a folder that is not a run, such as a comparison, is refused when it is opened
         return "run"
-    # A single tar whose scores go into no folder is read as any other file is.
+    # A single tar without an output folder is read like any other file.
     in_memory = output.out is None and is_one_file(predictions)
     return "shards" if is_sharded(predictions) and not in_memory else "file"
 

@@ -47,7 +47,7 @@ EloPoints = Annotated[
 ]
 Permutations = Annotated[int, Option("Permutations of a paired test.", min=1, max=10_000_000, rare=True)]
 Imagination = Annotated[str, Option('ImaginE with its painter, such as "imagine(seeds=2,steps=20)".', metavar="METRIC")]
-# Where a command must write, in place of the session's.
+# --out of a command that must write a file; it takes the place of the session's.
 Out = Annotated[Path, get_declarations(Output)["out"].option]
 EditNames = Annotated[
     tuple[str, ...], Option("Edits, groups of edits, your own TOML files, or all.", flags=("-e",), metavar="EDITS")
@@ -201,7 +201,7 @@ def deliver(result: Result, output: Output) -> None:
         try:
             if output.out is not None:
                 result.save(output.out, output.overwrite, percent=output.percent)
-        finally:  # a full disk must not take the printed numbers along, nor a closed pipe the saved ones
+        finally:  # numbers are printed even if the disk is full, and saved even if the pipe is closed
             shown = result.in_percent() if output.percent else result
             if output.json or output.latex or output.csv:
                 warn(result.document().warnings)
@@ -229,10 +229,10 @@ def ignore_closed_pipes() -> Iterator[None]:
             try:
                 stream.flush()
             except BrokenPipeError:
-                # What is left in the buffer goes nowhere, now and when the interpreter ends.
+                # Discard the rest of the buffer, now and when the interpreter exits.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except OSError as error:
-        if error.filename is None and error.errno in FULL:  # files that are saved have their names
+        if error.filename is None and error.errno in FULL:  # errors of saved files have a file name
             error.filename = "standard output"
         raise
 

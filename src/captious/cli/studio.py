@@ -50,7 +50,7 @@ class StudyData(Options):
 
 @dataclass(frozen=True)
 class Act(Options):
-    """What an owner does about a rater."""
+    """A rater that the owner excludes, reinstates or releases, and the reason."""
 
     title = "Rater"
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from captious.study import Study
 
 app = CommandGroup("study")
-# Ratings are read row by row, a recipe or StudyInput names the columns; correlations are × 100 already.
+# Options without effect here: ratings are read row by row, the recipe or StudyInput names the columns, and correlations
+# are × 100 already.
 UNUSED = Omit("several", "format", "references_column", "references_id_column", "percent")
 SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
 

@@ -24,7 +24,7 @@ from captious.train.options import (
 app = CommandGroup("train")
 
 Shared = Annotated[Session, Only("images", "missing", "device", "precision", "workers", "overwrite", "json")]
-# Seconds between lines of progress where standard error is a file.
+# Seconds between lines of progress if standard error is a file.
 EVERY = 30.0
 
 

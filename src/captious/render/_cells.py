@@ -11,7 +11,7 @@ import numpy as np
 from captious.render.document import NAN, Cell, Column, Phrase, Table, Value
 
 DASH = "—"
-# The number from which on decimals are printed with an exponent.
+# Smallest number that is printed with an exponent.
 LARGE = 1e6
 
 

@@ -11,17 +11,17 @@ import numpy as np
 
 from captious.render.document import NAN, Chart, Series
 
-# The page's style has them as `--s0` to `--s7`.
+# Number of colors; page.css defines them as `--s0` to `--s7`.
 COLORS = 8
-# Charts that have a row per name, as wide as the page.
+# Kinds of charts with a row per name or value, as wide as the page.
 ROWS = ("intervals", "dots", "bars")
-# Pixels of a row, and those above the first.
+# Height of a row, and space above the first, in pixels.
 STEP, TOP = 30, 26
-# Pixels of each series in a row that several share.
+# Height of each series in a row that several share, in pixels.
 SLOT = 8
-# Letters of a name in a legend, pixels between two of them in a line, and pixels of a letter.
+# Longest name in a legend in letters, width of an entry and of a letter in pixels.
 LEGEND, ENTRY, LETTER = 24, 240, 6.5
-# Steps of a scatter's line, the dots that a step needs, and pixels of random shift.
+# Bins of a scatter's trend, the dots a bin needs, and the largest shift of a dot in pixels.
 BINS, CROWD, JITTER = 8, 5, 14
 
 
@@ -29,23 +29,23 @@ class ChartLayout(NamedTuple):
     """Sizes of a chart, in pixels."""
 
     width: int
-    """The whole of a chart with a row per name."""
+    """Width of a chart with a row per name."""
     left: int
     right: int
-    """The margins beside the values of such a chart."""
+    """Margins left and right of the values of such a chart."""
     above: int
-    """The line above each row for its name and number; 0 where they stand beside the row."""
+    """Height of the line above each row for its name and number; 0 if they are in the row."""
     name: int
-    """Letters of a row's name."""
+    """Longest name of a row, in letters."""
     plane: int
-    """The whole of a chart with two axes."""
+    """Width of a chart with two axes."""
     x: tuple[int, int]
     y: tuple[int, int]
-    """Where such a chart has its values, from left to right, and from bottom to top."""
+    """Pixels of such a chart's values from left to right, and from bottom to top."""
     ticks: int
-    """Ticks of an axis, about."""
+    """Approximate number of ticks of an axis."""
     dots: int
-    """Dots of a scatter that are drawn."""
+    """Most dots of a scatter that are drawn."""
 
     @property
     def text(self) -> float:
@@ -60,7 +60,7 @@ class ChartLayout(NamedTuple):
 
 # The layout for screens and paper.
 WIDE = ChartLayout(840, 240, 150, 0, 36, 540, (64, 526), (250, 14), 6, 3000)
-# The layout for phones: names and numbers stand above their row.
+# The layout for phones: names and numbers are above their row.
 NARROW = ChartLayout(330, 14, 14, 20, 26, 330, (52, 318), (200, 14), 4, 600)
 
 
@@ -70,6 +70,7 @@ class Axis:
     def __init__(self, values: Sequence[float], start: float, end: float, ticks: int = 6) -> None:
         finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
         low, high = min(finite), max(finite)
+        # The step is the smallest of 1, 2, 2.5 or 5 times a power of ten that gives about `ticks` ticks.
         rough = (high - low or abs(high) or 1.0) / ticks
         power = 10.0 ** math.floor(math.log10(rough))
         self.step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
@@ -171,10 +172,10 @@ def _draw_row_frame(
     chart: Chart, axis: Axis, names: Sequence[str], layout: ChartLayout, step: int = STEP
 ) -> tuple[list[str], int]:
     """Draw shades, ticks, the reference and the names of a chart of rows; return them and the height with the axis."""
-    whole = step + layout.above
-    bottom = TOP + len(names) * whole
+    height = step + layout.above
+    bottom = TOP + len(names) * height
     parts = [
-        _format_tag("rect", class_="band", x=0, y=TOP + row * whole, width=layout.width, height=whole)
+        _format_tag("rect", class_="band", x=0, y=TOP + row * height, width=layout.width, height=height)
         for row, band in enumerate(chart.bands)
         if band % 2
     ]
@@ -191,7 +192,7 @@ def _draw_row_frame(
         parts.append(_format_tag("line", class_="reference", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
     baseline = 15 if layout.above else step / 2 + 5
     parts += [
-        _draw_text(cut_name(name, layout.name), 8, TOP + row * whole + baseline, "name")
+        _draw_text(cut_name(name, layout.name), 8, TOP + row * height + baseline, "name")
         for row, name in enumerate(names)
     ]
     if chart.x:
@@ -370,6 +371,7 @@ def pick_dots(valid: np.ndarray, most: int) -> np.ndarray:
 
 def nudge(indices: np.ndarray) -> np.ndarray:
     """Return a fixed shift from -0.5 to 0.5 for each dot, so that equal ratings do not hide each other."""
+    # Multiplying by a prime modulo another prime spreads neighbors evenly, without random numbers.
     shifts: np.ndarray = (indices * 7919) % 101 / 101 - 0.5
     return shifts
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from captious.render.document import Chart, Document, Gallery, Group, Items, Phrase, Section, Table, Text, Value
 
-# The folders of an absolute path; not those of an address, nor a slash between words.
+# Folders of an absolute path, but not of a web address, and no slash between words.
 _FOLDERS = re.compile(r"(?<![\w./\\~-])(?:[A-Za-z]:[\\/]|/)(?:[^\s\\/,;|()<>\"']+[\\/])+")
 # The same in a parameter, such as chair(objects=/home/me/objects.json).
 _PARAMETER = re.compile(rf"(?<==){_FOLDERS.pattern}")

@@ -21,9 +21,9 @@ Shape = tuple[Any, ...]
 NODE, CHIP, LEVEL, PORT = 30, 22, 30, 15
 GAP, CORNER, MARGIN = 26, 9, 4
 NODE_FONT, FONT = 14.0, 12.0
-# The number of letters of a label that are shown.
+# Longest label, in letters.
 LETTERS = 28
-# Objects and relations of a graph, and attributes of an object, that are drawn; the lists of tuples hold all.
+# Most objects, attributes per object and relations that are drawn; the lists of tuples have all of them.
 OBJECTS, CHIPS, ARROWS = 30, 8, 60
 
 
@@ -92,44 +92,47 @@ def lay_out_graph(graph: Graph) -> Drawing:
     tones = {one.parts[0]: MARKS[one.matched] for one in graph.statements if len(one.parts) == 1}
     chips: list[list[tuple[str, str]]] = [[] for _ in names]
     arrows: list[_Arrow] = []
-    places = {name: place for place, name in enumerate(names)}
+    positions = {name: position for position, name in enumerate(names)}
     for parts, mark in graph.statements:
-        if len(parts) == 2 and parts[0] in places:
-            chips[places[parts[0]]].append((cut_name(parts[1], LETTERS), MARKS[mark]))
-        elif len(parts) == 3 and parts[0] in places and parts[2] in places and len(arrows) < ARROWS:
+        if len(parts) == 2 and parts[0] in positions:
+            chips[positions[parts[0]]].append((cut_name(parts[1], LETTERS), MARKS[mark]))
+        elif len(parts) == 3 and parts[0] in positions and parts[2] in positions and len(arrows) < ARROWS:
             label = cut_name(parts[1], LETTERS)
-            arrows.append(_Arrow(places[parts[0]], places[parts[2]], label, MARKS[mark]))
-    chips = [own[:CHIPS] + ([(f"+{len(own) - CHIPS}", "said")] if len(own) > CHIPS else []) for own in chips]
+            arrows.append(_Arrow(positions[parts[0]], positions[parts[2]], label, MARKS[mark]))
+    chips = [
+        labels[:CHIPS] + ([(f"+{len(labels) - CHIPS}", "said")] if len(labels) > CHIPS else []) for labels in chips
+    ]
     shown = [cut_name(name, LETTERS) for name in names]
     ends = _order_ports(len(names), arrows, levels := _compute_levels(arrows))
     boxes = [
-        max(_measure_text(name, NODE_FONT) + 24, PORT * (len(own) + 1)) for name, own in zip(shown, ends, strict=True)
+        max(_measure_text(name, NODE_FONT) + 24, PORT * (len(labels) + 1))
+        for name, labels in zip(shown, ends, strict=True)
     ]
     centers = _compute_centers(boxes, chips, arrows)
     top = MARGIN + (LEVEL * (max(levels) + 1) + 4 if levels else 0)
     shapes: list[Shape] = []
     feet = [
         [
-            centers[place] + PORT * (ends[place].index((number, side)) - (len(ends[place]) - 1) / 2)
-            for side, place in enumerate((arrow.source, arrow.target))
+            centers[position] + PORT * (ends[position].index((number, side)) - (len(ends[position]) - 1) / 2)
+            for side, position in enumerate((arrow.source, arrow.target))
         ]
         for number, arrow in enumerate(arrows)
     ]
     for arrow, level, (start, end) in zip(arrows, levels, feet, strict=True):
         above = [x for pair, other in zip(feet, levels, strict=True) if other > level for x in pair]
         shapes += _draw_arrow(arrow, start, end, above, top - LEVEL * (level + 0.7) - 3, top)
-    for name, center, box, own in zip(names, centers, boxes, chips, strict=True):
+    for name, center, box, labels in zip(names, centers, boxes, chips, strict=True):
         tone = tones.get(name, "said")
         shapes.append(("rect", f"node {tone}", _round(center - box / 2), _round(top), _round(box), NODE, 8))
         shapes.append(("text", f"node {tone}", _round(center), _round(top + 20), cut_name(name, LETTERS)))
-        for row, (label, kind) in enumerate(own):
+        for row, (label, kind) in enumerate(labels):
             y, width = top + NODE + 6 + row * (CHIP + 4), _measure_text(label, FONT) + 18
             shapes.append(
                 ("rect", f"chip {kind}", _round(center - width / 2), _round(y), _round(width), CHIP, CHIP / 2)
             )
             shapes.append(("text", f"chip {kind}", _round(center), _round(y + 15), label))
     width = max(
-        (center + _compute_half_width(box, own) for center, box, own in zip(centers, boxes, chips, strict=True)),
+        (center + _compute_half_width(box, labels) for center, box, labels in zip(centers, boxes, chips, strict=True)),
         default=0,
     )
     if hidden:
@@ -138,7 +141,7 @@ def lay_out_graph(graph: Graph) -> Drawing:
             ("text", "chip more", _round(width + GAP + _measure_text(text, FONT) / 2), _round(top + 20), text)
         )
         width += GAP + _measure_text(text, FONT)
-    height = top + NODE + max((6 + len(own) * (CHIP + 4) for own in chips if own), default=0)
+    height = top + NODE + max((6 + len(labels) * (CHIP + 4) for labels in chips if labels), default=0)
     return Drawing(_round(width + MARGIN), _round(height + MARGIN), shapes)
 
 
@@ -147,22 +150,22 @@ def _order_objects(statements: Sequence[Statement]) -> tuple[list[str], int]:
     after: dict[str, list[str]] = {}
     targets = set()
     for parts, _ in statements:
-        own = after.setdefault(parts[0], [])
+        following = after.setdefault(parts[0], [])
         if len(parts) == 3:
             after.setdefault(parts[2], [])
-            own.append(parts[2])
+            following.append(parts[2])
             targets.add(parts[2])
     order: dict[str, None] = {}
-    alone = [name for name, own in after.items() if not own and name not in targets]
-    roots = [name for name, own in after.items() if own and name not in targets]
-    for root in (*roots, *(name for name in after if name not in alone), *alone):
-        waiting = [root]
-        while waiting:
-            name = waiting.pop()
+    isolated = [name for name, following in after.items() if not following and name not in targets]
+    roots = [name for name, following in after.items() if following and name not in targets]
+    for root in (*roots, *(name for name in after if name not in isolated), *isolated):
+        stack = [root]
+        while stack:
+            name = stack.pop()
             if name not in order:
                 order[name] = None
-                # What leads nowhere stands nearest, which keeps arrows short.
-                waiting += sorted(after[name], key=lambda one: len(after[one]))[::-1]
+                # Targets without relations of their following come first, which keeps arrows short.
+                stack += sorted(after[name], key=lambda one: len(after[one]))[::-1]
     names = list(order)[:OBJECTS]
     links = {frozenset((parts[0], parts[2])) for parts, _ in statements if len(parts) == 3 and parts[0] != parts[2]}
     return _swap_neighbors(names, [(one, other) for one, other in map(sorted, links)]), len(order) - len(names)
@@ -170,25 +173,25 @@ def _order_objects(statements: Sequence[Statement]) -> tuple[list[str], int]:
 
 def _swap_neighbors(names: list[str], links: Sequence[tuple[str, str]]) -> list[str]:
     """Swap neighbors in the order as long as that makes the arrows shorter."""
-    place = {name: number for number, name in enumerate(names)}
-    joined: dict[str, list[str]] = {name: [] for name in names}
+    position = {name: number for number, name in enumerate(names)}
+    neighbors: dict[str, list[str]] = {name: [] for name in names}
     for one, other in links:
-        if one in place and other in place:
-            joined[one].append(other)
-            joined[other].append(one)
+        if one in position and other in position:
+            neighbors[one].append(other)
+            neighbors[other].append(one)
 
     def pull(name: str) -> int:
         """Return how many more arrows lead right than left."""
-        return sum(1 if place[other] > place[name] else -1 for other in joined[name])
+        return sum(1 if position[other] > position[name] else -1 for other in neighbors[name])
 
     for _ in names:
         swapped = False
         for number in range(1, len(names)):
             left, right = names[number - 1], names[number]
             # The arrow between the two does not change, and counts for both.
-            if pull(left) - pull(right) > 2 * (right in joined[left]):
+            if pull(left) - pull(right) > 2 * (right in neighbors[left]):
                 names[number - 1], names[number] = right, left
-                place[left], place[right] = number, number - 1
+                position[left], position[right] = number, number - 1
                 swapped = True
         if not swapped:
             break
@@ -217,11 +220,11 @@ def _order_ports(objects: int, arrows: Sequence[_Arrow], levels: Sequence[int]) 
     """
     ends: list[list[tuple[int, int, int, int]]] = [[] for _ in range(objects)]
     for number, arrow in enumerate(arrows):
-        for side, (place, other) in enumerate(((arrow.source, arrow.target), (arrow.target, arrow.source))):
+        for side, (position, other) in enumerate(((arrow.source, arrow.target), (arrow.target, arrow.source))):
             # First those that leave to the left, the highest last; then those to the right, the highest first.
-            direction = (other > place) - (other < place)
+            direction = (other > position) - (other < position)
             height = -levels[number] if direction > 0 else levels[number]
-            ends[place].append((direction, height, side if direction == 0 else 0, 2 * number + side))
+            ends[position].append((direction, height, side if direction == 0 else 0, 2 * number + side))
     return [[divmod(end[3], 2) for end in sorted(own)] for own in ends]
 
 
@@ -231,19 +234,20 @@ def _compute_centers(
     """Compute the x center of each object: no two touch, and each arrow's label fits between its ends."""
     loops = [
         max(
-            (_measure_text(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (place, place)), default=0.0
+            (_measure_text(arrow.label, FONT) / 2 + 12 for arrow in arrows if arrow.ends == (position, position)),
+            default=0.0,
         )
-        for place in range(len(boxes))
+        for position in range(len(boxes))
     ]
     halves = [max(_compute_half_width(box, own), loop) for box, own, loop in zip(boxes, chips, loops, strict=True)]
     centers: list[float] = []
-    for place, half in enumerate(halves):
-        center = MARGIN + half if not centers else centers[-1] + halves[place - 1] + half + GAP
+    for position, half in enumerate(halves):
+        center = MARGIN + half if not centers else centers[-1] + halves[position - 1] + half + GAP
         for arrow in arrows:
             low, high = arrow.ends
-            if high == place and low < place:
-                room = _measure_text(arrow.label, FONT) + 4 * CORNER + (boxes[low] + boxes[high]) / 2
-                center = max(center, centers[low] + room)
+            if high == position and low < position:
+                distance = _measure_text(arrow.label, FONT) + 4 * CORNER + (boxes[low] + boxes[high]) / 2
+                center = max(center, centers[low] + distance)
         centers.append(center)
     return centers
 
@@ -261,23 +265,23 @@ def _draw_arrow(
     turn, tip, tone = way * CORNER, bottom - 2, arrow.tone
     gap = min(half, abs(end - start) / 2 - CORNER)
     middle = _place_label(min(start, end) + CORNER, max(start, end) - CORNER, above, half)
-    rise = f"M{_round(start)} {_round(bottom)}V{_round(y + CORNER)}Q{_round(start)} {_round(y)} {_round(start + turn)} {_round(y)}"
-    fall = f"M{_round(middle + way * gap)} {_round(y)}H{_round(end - turn)}Q{_round(end)} {_round(y)} {_round(end)} {_round(y + CORNER)}"
-    # The label of a loop is wider than the loop and stands above it.
+    #      ╭── label ──╮
+    # rise │           │ fall
+    #    start         end
+    left, right, level, below = _round(start), _round(end), _round(y), _round(y + CORNER)
+    rise = f"M{left} {_round(bottom)}V{below}Q{left} {level} {_round(start + turn)} {level}"
+    fall = f"H{_round(end - turn)}Q{right} {level} {right} {below}V{_round(tip - 6)}"
+    # The label of a loop is wider than the loop and is written above it.
     if gap < half:
-        yield (
-            "path",
-            tone,
-            f"{rise}H{_round(end - turn)}Q{_round(end)} {_round(y)} {_round(end)} {_round(y + CORNER)}V{_round(tip - 6)}",
-        )
+        yield "path", tone, f"{rise}{fall}"
         yield "text", f"label {tone}", _round(middle), _round(y - 4), arrow.label
     else:
-        yield "path", tone, f"{rise}H{_round(middle - way * gap)}{fall}V{_round(tip - 6)}"
+        yield "path", tone, f"{rise}H{_round(middle - way * gap)}M{_round(middle + way * gap)} {level}{fall}"
         yield "text", f"label {tone}", _round(middle), _round(y + 4), arrow.label
     yield (
         "polygon",
         tone,
-        f"{_round(end - 4)},{_round(tip - 7)} {_round(end + 4)},{_round(tip - 7)} {_round(end)},{_round(tip)}",
+        f"{_round(end - 4)},{_round(tip - 7)} {_round(end + 4)},{_round(tip - 7)} {right},{_round(tip)}",
     )
 
 
@@ -285,8 +289,8 @@ def _place_label(low: float, high: float, crossings: Sequence[float], half: floa
     """Return the x position of a label: near the middle, and not on a line that comes down from above."""
     middle = (low + high) / 2
     edges = [low, *sorted(x for x in crossings if low < x < high), high]
-    rooms = [(a, b) for a, b in pairwise(edges) if b - a >= 2 * half]
-    spots = [min(max(middle, a + half), b - half) for a, b in rooms]
+    spaces = [(a, b) for a, b in pairwise(edges) if b - a >= 2 * half]
+    spots = [min(max(middle, a + half), b - half) for a, b in spaces]
     return min(spots, key=lambda spot: abs(spot - middle), default=middle)
 
 

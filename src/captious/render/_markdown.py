@@ -15,13 +15,13 @@ from captious.render._cells import PrintedColumn, format_columns
 from captious.render.document import Document, Group, Section, Table, Text
 from captious.render.terminal import escape_controls
 
-# Characters of a text; GitHub takes 65,536 in a comment, and 1,048,576 bytes in a step summary.
+# Longest text in characters; GitHub takes 65,536 in a comment, and 1,048,576 bytes in a step summary.
 MOST = 60_000
-# Characters of a cell, at most: those of the first that makes the text short enough.
+# Longest cell in characters: the first of these that makes the text short enough is used.
 LENGTHS = (400, 150, 50, 20)
-# Words that no renderer takes for anything else.
+# Words that no renderer takes for markup.
 _HARMLESS = re.compile(r"[^\W_]+(?:(?:[.,'’/_]|-(?!\d))[^\W_]+)*|[+−±–—≤≥=×→-]|[+−-]?\d[\d.,]*%?")
-# What is inside of a word that may become a link: a name of a host, or what may be that of a commit.
+# Parts of a word that may become a link: a host name, or what looks like a commit hash.
 _LINKED = re.compile(r"(?i)www\.|\.(?=[a-z]{2,})|\b[0-9a-f]{7,}\b")
 _AROUND = "(),;:.!?%“”\"'"
 
@@ -29,12 +29,12 @@ _AROUND = "(),;:.!?%“”\"'"
 def format_markdown(document: Document, link: str = "", most: int = MOST) -> str:
     """Format a document in at most ``most`` characters: first long cells are cut, then the last sections are dropped.
 
-    ``link`` is where the reader finds more; an address that is no http or https is left out.
+    ``link`` is the address of more information; it is left out unless it is http or https.
     """
-    whole = [one for section in document.sections for one in _list_sections(section)]
+    available = [one for section in document.sections for one in _list_sections(section)]
     text = ""
-    for sections, length in product(range(len(whole), -1, -1), LENGTHS):
-        text = "\n\n".join(_format_parts(document, whole[:sections], length, link)) + "\n"
+    for sections, length in product(range(len(available), -1, -1), LENGTHS):
+        text = "\n\n".join(_format_parts(document, available[:sections], length, link)) + "\n"
         if len(text) <= most:
             break
     return text

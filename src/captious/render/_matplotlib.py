@@ -18,9 +18,10 @@ from captious.render._plots import Plot
 from captious.render.document import NAN, Chart
 from captious.render.notebook import COLORS
 
-# Inches: the width of a panel with rows and of one of several beside each other, a row, an axis with its title.
+# Inches: width of a single panel and of one of several in a line, height of a row, of an axis with its title, and of a
+# panel with two axes.
 WIDTH, PANEL, ROW, FRAME, PLANE = 6.4, 2.6, 0.27, 0.75, 2.4
-# Points of small text, and its letters in an inch.
+# Size of small text in points, and its letters per inch.
 SMALL, LETTERS = 8.0, 14
 PLAIN = {"parse_math": False}
 GRAY, PALE = "#6b7280", "#e5e7eb"

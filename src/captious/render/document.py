@@ -1,6 +1,6 @@
 """The data model of what a result shows: a document of sections, which each output format renders in its own way.
 
-Cells keep numbers. The terminal and the page round them, LaTeX marks the best; CSV, Parquet and JSON have full precision.
+Cells keep numbers. The terminal and the page round them, LaTeX marks the best; CSV, Parquet and JSON keep all digits.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ class Cell:
     mark: str = ""
     """A sign after the value, such as † or *; the table's note says what it means."""
     limits: tuple[float, float] | None = None
-    """Ends of the bar that the page draws; without them the column's own ends."""
+    """Ends of the bar that the page draws; by default those of the column."""
     note: str = ""
     """A text that the page shows when the reader points at the cell."""
     decimals: int | None = None
     """The decimals, in place of the column's."""
     scale: float | None = None
-    """The factor, in place of the column's, also where scores are shown × 100: 1 for a count among scores."""
+    """The factor, in place of the column's, even if scores are shown × 100: 1 for a count among scores."""
     href: str = ""
     """Makes the value a link on the page, as that of a ``Span``."""
 
@@ -123,13 +123,13 @@ class Column:
     scale: float = 1.0
     """The shown number is multiplied by this, 100 for shares in percent."""
     percent: int | None = None
-    """Decimals where scores are shown × 100; None for a column that is none of scores."""
+    """Decimals if scores are shown × 100; None for a column without scores."""
     unit: str = ""
     """The unit after every number, such as ``%``."""
     signed: bool = False
     """Positive numbers get a plus sign."""
     higher_is_better: bool | None = None
-    """Where it is set, the best value of the column is marked."""
+    """If it is set, the best value of the column is marked."""
     spread: Literal["interval", "half"] = "interval"
     """An interval is printed in a column of its own, or as ± half of its width after the value."""
     level: float | None = None
@@ -195,7 +195,7 @@ class Table:
     def cut_after(self, shown: int, what: str) -> list[Table]:
         """Return the first ``shown`` rows with a note on how many are left out, and all rows as a detail ``all_key``.
 
-        A table that has no more rows than ``shown`` stays as it is. ``what`` are its rows, such as raters.
+        A table with at most ``shown`` rows is returned unchanged. ``what`` is the noun for rows, such as raters.
         """
         left = len(self.rows) - shown
         if left <= 0:
@@ -259,9 +259,9 @@ class ItemMetric(NamedTuple):
     higher_is_better: bool = True
     range: tuple[float, float] = (0.0, math.inf)
     percent: bool = False
-    """Whether its values are shown × 100 where scores are."""
+    """Whether its values are shown × 100 if scores are."""
     explained: bool = False
-    """Whether the items' ``explain`` says what made its values."""
+    """Whether the items' ``explain`` explains its values."""
 
 
 class Statement(NamedTuple):
@@ -269,33 +269,33 @@ class Statement(NamedTuple):
 
     parts: tuple[str, ...]
     matched: bool | None = None
-    """Whether what it is compared with says the same; None without a comparison."""
+    """Whether the other graph has the same tuple; None without a comparison."""
 
 
 @dataclass(frozen=True)
 class Graph:
     """A scene graph: objects as nodes, attributes as chips, relations as arrows. On the page and in notebooks.
 
-    The words of an object name it: tuples that begin or end with the same words speak of one object.
+    An object is identified by its words: tuples that begin or end with the same words are about one object.
     """
 
     statements: Sequence[Statement]
     missed: Sequence[tuple[str, ...]] = ()
-    """Tuples that only the other side has; they are listed, not drawn."""
+    """Tuples that only the other graph has; they are listed, not drawn."""
     title: str = ""
     replaces: str = ""
-    """Key of the table that shows the same to terminals and files; the page and the notebook leave that out."""
+    """Key of the table with the same content for terminals and files; the page and the notebook leave it out."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """Items to explore on the page: searched, sorted by a metric, drawn in charts. Texts are read by index alone."""
+    """Items to explore on the page: searched, sorted by a metric, drawn in charts. Texts are only read by index."""
 
     ids: Sequence[str]
     metrics: Sequence[ItemMetric]
     systems: Sequence[str]
     values: Sequence[Sequence[Floats]]
-    """One value per item, by system and metric; NaN where there is none."""
+    """One value per item, by system and metric; NaN if there is none."""
     texts: Sequence[Sequence[Sequence[str]]]
     """The candidate texts by system and item."""
     references: Sequence[Sequence[str]] = ()
@@ -305,22 +305,22 @@ class Items:
     images: Sequence[str | HasPicture | None] = ()
     """The path of each item's image, or the image itself."""
     fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Further columns, by name and item."""
+    """Additional columns, by name and item."""
     limit: int = 5000
     """Texts and images of at most this number of items are on the page: the worst, the best, and a random remainder."""
     language: str = ""
     """The code of the texts' language, by which a browser chooses letter forms."""
     count_words: Callable[[Sequence[str]], Sequence[int]] | None = None
-    """How many words texts have, where spaces do not separate them."""
+    """Counts the words of texts in languages without spaces between words."""
     explain: Callable[[int, int, Sequence[int]], Sequence[Why]] | None = None
-    """What made the values of items, by system and explained metric; asked for as many items as the page can hold.
+    """Explains the values of items, by system, metric and items; called for as many items as fit on the page.
 
-    Nothing at all where it cannot be said any more.
+    It returns an empty list if the explanations are no longer available.
     """
 
 
 class Why(NamedTuple):
-    """What made a value of an item, as the page shows it when the reader asks."""
+    """Explanation of an item's value, which the page shows on demand."""
 
     summary: str
     """The explanation in one line, shown before it is opened."""
@@ -336,7 +336,7 @@ class Picture(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A text of a gallery's entry, with what it is and its pictures."""
+    """A text of a gallery's entry, with its label and pictures."""
 
     text: str | Phrase
     label: str = ""
@@ -353,7 +353,7 @@ class Meter(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing in a gallery."""
+    """One card of a gallery."""
 
     id: str
     lines: Sequence[Line]
@@ -365,13 +365,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Texts with pictures, one entry after another; on the page, and in a notebook where it replaces a table."""
+    """Texts with pictures, one entry after another; on the page, and in a notebook if it replaces a table."""
 
     title: str
     entries: Sequence[Entry]
     note: str = ""
     replaces: str = ""
-    """Key of the table that shows the same without pictures, to terminals and files; the page leaves that out."""
+    """Key of the table with the same content without pictures, for terminals and files; the page leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -427,7 +427,7 @@ class Result(ABC):
     def in_percent(self) -> Document:
         """Return the document with scores × 100 and one decimal, as papers print them.
 
-        JSON, CSV and data frames hold the values as they are. ``report.in_percent().print()`` and ``.to_latex()`` print
+        JSON, CSV and data frames keep the original values. ``report.in_percent().print()`` and ``.to_latex()`` print
         them so, and a notebook shows ``report.in_percent()``.
         """
         document = self.document()
@@ -436,7 +436,7 @@ class Result(ABC):
         return replace(document, sections=sections, notes=[*document.notes, PERCENT], signatures=signatures)
 
     def print(self, console: Console | None = None, *, signatures: bool = False) -> None:
-        """Print the result on the terminal; ``signatures`` prints each one in full instead of their shared parts once."""
+        """Print the result on the terminal; ``signatures`` prints each signature in full."""
         from captious.render.terminal import print_document
 
         print_document(self.document(), console, signatures=signatures)
@@ -528,11 +528,11 @@ class Result(ABC):
         return to_json(self.document())
 
 
-# Ends of paths that ask for one file instead of a folder.
+# Suffixes of paths that ask for one file instead of a folder.
 FILES = (".csv", ".json", ".parquet", ".html", ".tex", ".txt")
-# What surely means a file, but none that a result is written as.
+# Suffixes of files in formats that a result cannot be written in.
 OTHER_FILES = (".xlsx", ".xls", ".ods", ".tsv", ".jsonl", ".md", ".docx", ".yaml", ".yml", ".pkl", ".gz", ".zip")
-# Ends of paths that ask for what no result writes; a folder of such a name would be a surprise.
+# Suffixes of pictures, which no result writes; a folder of such a name would be a surprise.
 PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 PERCENT = "Scores are shown × 100."
 
@@ -609,7 +609,7 @@ class Document(Result):
     notes: Sequence[str] = ()
     signatures: Sequence[str] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
-    """What JSON holds; without it JSON holds the tables."""
+    """Content of the JSON; by default the tables."""
     name: str = "report"
     """Stem of its files: ``report.html``, ``report.tex``, ``report.txt``."""
 

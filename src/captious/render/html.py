@@ -43,15 +43,15 @@ from captious.render.items import build_explorer_data, make_thumbnail
 from captious.render.tables import dumps
 
 SCRIPTS = ("base.js", "embedded.js", "state.js", "charts.js", "views.js", "explanations.js", "items.js", "main.js")
-# Warnings that are shown at once; the others are folded.
+# Most warnings that are shown unfolded.
 WARNINGS = 5
-# Sections that the head of the page leads to, besides charts and items.
+# Most sections linked at the top of the page, besides charts and items.
 LINKS = 6
-# Pixels that a table has on a phone of 360 pixels, and on paper (A4, which is the narrower one).
+# Width of a table on a phone of 360 pixels, and on paper (A4 is narrower than Letter), in pixels.
 PHONE, PAPER = 300, 690
-# Pixels of a letter, and those around the letters of a cell.
+# Width of a letter, and padding of a cell, in pixels.
 ON_PHONE, ON_PAPER = (9, 20), (7, 12)
-# Letters from which on a cell of a folded table has a line of its own.
+# Longest text, in letters, that shares a line with others in a folded table.
 PHRASE = 24
 
 
@@ -206,8 +206,8 @@ def _render_table(table: Table) -> str:
 def _count_letters(one: PrintedColumn) -> int:
     """Count the letters a printed column needs in a line: those of its longest number or word."""
     cells = [f"{cell}{mark}" for cell, mark in zip(one.cells, one.marks, strict=True)]
-    whole = cells if one.numeric else " ".join(cells).split()
-    return max(map(len, [*whole, *one.heading.split(), "x"]))
+    unbroken = cells if one.numeric else " ".join(cells).split()
+    return max(map(len, [*unbroken, *one.heading.split(), "x"]))
 
 
 def _get_fold_classes(letters: Sequence[int], bars: int = 0) -> str:

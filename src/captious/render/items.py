@@ -22,17 +22,17 @@ from captious.render.sections import convert_sections
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# The decimals of the values on the page; files hold them in full.
+# Decimals of the values on the page; files have full precision.
 DECIMALS = 6
-# Letters of a further column that are shown.
+# Longest text of an additional column that is shown, in letters.
 FIELD = 200
-# Explanations on a page at most, over all systems and metrics: those of items without a value and of the worst.
+# Most explanations on a page, over all systems and metrics: of items without a value and of the worst.
 EXPLANATIONS = 1000
 # At most one in this number of explanations is of an item without a value.
 UNSCORED = 4
-# Rows of a table in an explanation, such as facts.
+# Most rows of a table in an explanation.
 ROWS = 60
-# Items on a page at most; of more, charts show those whose texts are there and a random remainder.
+# Most items on a page; if there are more, charts show those with texts and a random sample of the others.
 ITEMS = 100_000
 SEED = 0
 # Longest side of a thumbnail in pixels.
@@ -104,8 +104,8 @@ def _add_remainder(shown: Sequence[int], items: int) -> list[int]:
     """Return the items on the page: all, or those with texts and a random sample of others."""
     if items <= ITEMS:
         return list(range(items))
-    drawn = np.random.default_rng(SEED).permutation(items)
-    others = drawn[~np.isin(drawn, shown)][: max(ITEMS - len(shown), 0)]
+    order = np.random.default_rng(SEED).permutation(items)
+    others = order[~np.isin(order, shown)][: max(ITEMS - len(shown), 0)]
     return sorted([*shown, *others.tolist()])
 
 
@@ -122,8 +122,8 @@ def _collect_explanations(items: Items, shown: Sequence[int], numbers: Mapping[i
         keys = [str(numbers[index]) for index in chosen]
         by_item = [dict(zip(keys, map(_convert_why, whys), strict=True)) for whys in systems if whys]
         if len(by_item) == len(systems):
-            whole = len(chosen) == len(shown)
-            explanations.append({"metric": metric, "whole": whole, "number": len(chosen), "systems": by_item})
+            is_complete = len(chosen) == len(shown)
+            explanations.append({"metric": metric, "whole": is_complete, "number": len(chosen), "systems": by_item})
     return explanations
 
 
@@ -134,7 +134,7 @@ def _select_explained(items: Items, metric: int, shown: Sequence[int], most: int
     order = np.argsort(totals, kind="stable").tolist()  # NaN is last
     scored = int(np.count_nonzero(~np.isnan(totals)))
     unscored = order[scored:][: max(most // UNSCORED, most - scored)]
-    return sorted(shown[place] for place in [*unscored, *order[: most - len(unscored)]])
+    return sorted(shown[position] for position in [*unscored, *order[: most - len(unscored)]])
 
 
 def _convert_why(why: Why) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _convert_why(why: Why) -> dict[str, Any]:
 def select_items(columns: Sequence[Floats], items: int, limit: int) -> list[int]:
     """Select the items on the page: half are the worst, a quarter the best, in turns by column; the rest are random.
 
-    Columns hold one value per item, higher being better; NaN is neither good nor bad.
+    A column has one value per item, higher being better; NaN is neither good nor bad.
 
     >>> select_items([np.array([0.5, 0.1, np.nan, 0.9, 0.3, 0.7])], 6, 2)
     [1, 3]
@@ -153,9 +153,9 @@ def select_items(columns: Sequence[Floats], items: int, limit: int) -> list[int]
         return list(range(items))
     worst = [np.argsort(column, kind="stable")[: np.count_nonzero(~np.isnan(column))] for column in columns]
     best = [order[::-1] for order in worst]
-    drawn = [np.random.default_rng(SEED).permutation(items)]
+    random = [np.random.default_rng(SEED).permutation(items)]
     chosen: dict[int, None] = {}
-    for orders, total in ((worst, limit // 2), (best, limit - limit // 4), (drawn, limit)):
+    for orders, total in ((worst, limit // 2), (best, limit - limit // 4), (random, limit)):
         for index in chain.from_iterable(zip_longest(*(order[:limit].tolist() for order in orders))):
             if len(chosen) >= total:
                 break
@@ -175,12 +175,12 @@ def make_thumbnails(images: Sequence[str | HasPicture | None]) -> tuple[list[str
     distinct = list(dict.fromkeys(image for image in images if image))
     runtime = get_runtime()
 
-    def drawn(image: str | HasPicture) -> str | None:
-        with using(runtime):  # a thread does not inherit it
+    def make_in_thread(image: str | HasPicture) -> str | None:
+        with using(runtime):  # threads do not inherit the runtime
             return make_thumbnail(image)
 
     with ThreadPoolExecutor() as pool:
-        uris = dict(zip(distinct, pool.map(drawn, distinct), strict=True))
+        uris = dict(zip(distinct, pool.map(make_in_thread, distinct), strict=True))
     numbers: dict[str, int] = {}
     for uri in uris.values():
         if uri:
@@ -195,7 +195,7 @@ def make_thumbnail(source: Source) -> str | None:
 
 
 def make_small_image(source: Source, side: int = SIDE) -> tuple[str, bytes] | None:
-    """Scale an image to at most ``side`` pixels; return ``webp`` or ``jpeg`` and the bytes, None if it cannot be read."""
+    """Scale an image to at most ``side`` pixels; return its format and bytes, None if it cannot be read."""
     from PIL import Image, features
 
     kind = "webp" if features.check("webp") else "jpeg"
@@ -216,14 +216,14 @@ def _open_small(source: Source, side: int) -> Image:
         picture: Image.Image = Image.fromarray(np.asarray(source, dtype=np.uint8))
         picture.thumbnail((side, side))
         return picture.convert("RGBA")
-    # As encoders see it: turned as the EXIF tag says only where the runtime asks for it.
+    # The same as encoders see: rotated by the EXIF tag only if the runtime asks for it.
     upright = get_runtime().upright
     if not isinstance(source, str):
         opened = source.picture()
         picture = _convert_to_eight_bits(ImageOps.exif_transpose(opened) if upright else opened.copy())
         picture.thumbnail((side, side))
         return picture.convert("RGBA")
-    if not Path(source).is_file():  # A named pipe would keep the reader waiting for ever.
+    if not Path(source).is_file():  # opening a named pipe would block for ever
         raise OSError(f"{source}: is not a file")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)

@@ -14,7 +14,7 @@ from html import escape
 from captious.render import html
 from captious.render.document import Chart, Document, Gallery, Graph, Section, Table, Text
 
-# Rows of a table that are shown.
+# Most rows of a table that are shown.
 ROWS = 200
 COLORS = ("#3a86c8", "#d97a1a", "#1f9d74", "#bf5ba3", "#9a8a1c", "#3aa0c9", "#d0534b", "#7d8796")
 LINE, SHADE = "rgba(128,128,128,.3)", "rgba(128,128,128,.16)"
@@ -60,7 +60,7 @@ def _select_sections(document: Document) -> list[Section]:
 def _apply_styles(markup: str) -> str:
     """Replace the classes of the page's markup by inline styles; remove ids and links, which have no target here.
 
-    Without a style sheet nothing chooses between the drawings of a chart for a screen and for a phone: the first is kept.
+    A page has two drawings of each chart, for screens and phones; without a style sheet, only the first is kept.
     """
     markup = re.sub(r'<svg class="chart phone".*?</svg>', "", markup, flags=re.DOTALL)
     markup = re.sub(r"</?a\b[^>]*>", "", markup)

@@ -12,7 +12,7 @@ from captious.render.terminal import make_rich_text, make_stderr_console
 
 Advance = Callable[[str, float, float], None]
 FIRST_STEP = "reading"
-# Seconds between two lines of progress where standard error is no terminal.
+# Seconds between two lines of progress if standard error is no terminal.
 MINUTE = 60.0
 
 
@@ -63,7 +63,7 @@ def display(every: float = MINUTE) -> Iterator[Display]:
 
     def advance(what: str, done: float, total: float) -> None:
         if what not in tasks:
-            # What was done before this run is left out, or the time left would be guessed far too short.
+            # Work of an earlier run is left out; otherwise the estimate of the time left would be far too short.
             before = done if done > 1 else 0
             tasks[what] = (bars.add_task(what, total=total - before), before)
             if str(spinner.text) == FIRST_STEP:  # a step that counts comes after reading
@@ -98,7 +98,7 @@ class Status:
         self._step, self._since = FIRST_STEP, time.monotonic()
         self._counted: tuple[str, float, float] | None = None
         self._before: dict[str, tuple[float, float]] = {}
-        """When each count stood where, at its beginning or at the last line."""
+        """Time and number done of each count, at its beginning or at the last line."""
 
     def begin(self, step: str) -> None:
         """Record the beginning of a step."""

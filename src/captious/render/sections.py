@@ -10,7 +10,7 @@ from captious.render._cells import PrintedColumn, format_columns, get_number
 from captious.render._graphs import group_tuples, lay_out_graph
 from captious.render.document import Graph, Phrase, Section, Table, Text
 
-# Tuples of a graph that are listed, of those matched, wrong and missed each.
+# Most tuples of a graph that are listed, of each of matched, wrong and missed.
 LISTED = 100
 
 

@@ -112,7 +112,7 @@ def _write_csv(table: Table | Mapping[str, Iterable[Any]], file: TextIO) -> None
         )
 
 
-# The beginning of a text that a spreadsheet would take for a formula; a number with a sign is none.
+# Beginning of a text that a spreadsheet would take for a formula; a signed number is no formula.
 _FORMULA = re.compile(r"[=+\-@\t](?![\d.,]+$)")
 
 
@@ -124,7 +124,7 @@ def _quote_formula(cell: Any) -> Any:
     """
     if not isinstance(cell, str):
         return cell
-    text = cell.replace("\r\n", "\n").replace("\r", "\n")  # before Python 3.13, csv leaves it without quotation marks
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")  # before Python 3.13, csv does not quote "\r"
     return f"'{text}" if _FORMULA.match(text) else text
 
 

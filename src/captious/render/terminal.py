@@ -1,8 +1,8 @@
 """Documents on the terminal: results on standard output, everything else on standard error.
 
-A table never cuts or splits a number. If it is too wide, long texts are folded; if that is not enough, its frame is left
-out; then it is printed in parts, each with the columns that name the row; on a very narrow terminal, as lines of name
-and value.
+A table never cuts or splits a number. If it is too wide, long texts are folded; if that is not enough, its frame is
+left out; then it is printed in parts, each with the columns that name the row; on a very narrow terminal, as lines of
+name and value.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text as RichText
 
-# Columns where the output is no terminal and the variable COLUMNS does not say.
+# Width if the output is no terminal and COLUMNS is not set.
 WIDE = 120
-# Columns that a folded text keeps, and those of the longest bar.
+# Smallest width of a folded text, and length of the longest bar.
 NARROWEST, BAR = 16, 20
 STYLES = {
     "": "", "good": "green", "bad": "dark_orange3", "unsure": "underline", "strong": "bold", "struck": "red strike",
     "quiet": "dim",
 }  # fmt: skip
-# A tone of a lower weight is drawn dim, one above half in bold.
+# A tone of lower weight is drawn dim; one above 0.5 in bold.
 FAINT = 0.05
 _BARS = Column("", "text")
 _SETTING = re.compile(r"[a-z]+:\S")
 _WIDE = "\u1100-\u115f\u2e80-\u2fff\u3003-\u3007\u3012-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff10-\uff19\uff21-\uff3a"
 # A wide letter with the marks after it, or a word; with the white space that follows.
 _PIECE = re.compile(rf"[{_WIDE}][^\s\w]*\s*|[^\s{_WIDE}]+\s*|\s+")
-# The mark after which a terminal goes on from left to right, however the text before it runs.
+# Left-to-right mark: the terminal continues from left to right after right-to-left text.
 _LEFT = "\u200e"
-# The lines of a table: around every cell, below the headings alone, or none.
+# Lines of a table: around every cell, only below the headings, or none.
 Lines = Literal["frame", "rule", "none"]
 
 
@@ -141,26 +141,29 @@ def _draw_document(document: Document, console: Console, plain: bool = False, si
 def format_signatures(signatures: Sequence[str], width: int) -> list[str]:
     """Format the parts that most signatures share on one line, then the rest of each; lines break between parts.
 
-    >>> format_signatures(["bleu(n=4)|tok:ptb.1|smooth:1e-9|ci:100", "rouge|tok:ptb.1|ci:100", "vocab_size|tok:ptb.1"], 80)
+    >>> lines = ["bleu(n=4)|tok:ptb.1|smooth:1e-9|ci:100", "rouge|tok:ptb.1|ci:100", "vocab_size|tok:ptb.1"]
+    >>> format_signatures(lines, 80)
     ['shared: tok:ptb.1|ci:100', 'bleu(n=4)|smooth:1e-9', 'vocab_size|no ci', 'rouge']
-    >>> format_signatures(["clair(m)|judge:m|parse:json", "dcscore(m)|judge:m|parse:json", "fleur(m)|judge:m|parse:number"], 80)
+    >>> lines = ["clair(m)|judge:m|parse:json", "dcscore(m)|judge:m|parse:json", "fleur(m)|judge:m|parse:number"]
+    >>> format_signatures(lines, 80)
     ['shared: judge:m', 'clair(m)|parse:json', 'dcscore(m)|parse:json', 'fleur(m)|parse:number']
     """
     parts = [signature.split("|") for signature in signatures]
-    whole = ["|".join(part) for part in parts if _SETTING.match(part[0])]  # of the study, not of a metric
+    # A signature that begins with a setting, such as "seed:0", is that of a study, not of a metric.
+    studies = ["|".join(part) for part in parts if _SETTING.match(part[0])]
     parts = [part for part in parts if not _SETTING.match(part[0])]
     numbers = Counter(part for _, *settings in parts for part in settings)
-    values = Counter(part.partition(":")[0] for part in numbers)  # those with another value somewhere are not shared
+    values = Counter(part.partition(":")[0] for part in numbers)  # a setting with two values is not shared
     shared = [
         part
         for part, number in numbers.items()
         if number > max(1, len(parts) / 2) and values[part.partition(":")[0]] == 1
     ]
-    lines, bare = [*whole, *([f"shared: {'|'.join(shared)}"] if shared else [])], list[str]()
+    lines, bare = [*studies, *([f"shared: {'|'.join(shared)}"] if shared else [])], list[str]()
     for name, *settings in parts:
         keys = {part.partition(":")[0] for part in settings}
-        lacking = [key for key in (part.partition(":")[0] for part in shared) if key not in keys]
-        own = [*(part for part in settings if part not in shared), *(f"no {key}" for key in lacking)]
+        missing = [key for key in (part.partition(":")[0] for part in shared) if key not in keys]
+        own = [*(part for part in settings if part not in shared), *(f"no {key}" for key in missing)]
         (lines if own else bare).append("|".join([name, *own]))
     return [short for line in [*lines, ", ".join(bare)] if line for short in _split_signature(line, width)]
 
@@ -325,9 +328,9 @@ def _compute_widths(part: Sequence[PrintedColumn], room: int, gap: int) -> list[
     """Compute the widths of columns: the smallest ones, plus equal shares of the spare width where it is needed."""
     least, most = zip(*map(_measure_column, part), strict=True)
     widths, spare = list(least), room - sum(least) - gap * len(part)
-    while spare > 0 and (hungry := [index for index, width in enumerate(widths) if width < most[index]]):
-        share = max(1, spare // len(hungry))
-        for index in hungry[:spare]:
+    while spare > 0 and (narrow := [index for index, width in enumerate(widths) if width < most[index]]):
+        share = max(1, spare // len(narrow))
+        for index in narrow[:spare]:
             added = min(share, most[index] - widths[index])
             widths[index] += added
             spare -= added
@@ -394,5 +397,5 @@ def _escape_character(character: str) -> str:
     return chr(0x2400 + code) if code < 0x20 else "�"
 
 
-# Characters that turn the direction of what follows.
+# Characters that change the direction of the text after them.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

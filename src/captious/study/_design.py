@@ -219,8 +219,8 @@ class Pairs:
 # What people said, in the form that statistics need.
 #
 # Both have the number of captions (`items`) and of images (`clusters`), every statistic with the family that computes
-# it (``families``), one family for one metric (``family``), and the same answers twice, the second time for other images
-# (``doubled``): two metrics on one design.
+# it (`families`), one family for one metric (`family`), and the same answers twice, the second time for other images
+# (`repeat_rows`): two metrics on one design.
 Design: TypeAlias = RatingRows | Pairs
 
 
