@@ -150,13 +150,13 @@ def fill(
         step("loading")
         model = loading.load(encoder)
         pictures = image_features(model, paths)
-        written = text_features(model, texts)
+        features = text_features(model, texts)
     counts = {
         "images": len(pictures),
         "distinct_images": len(pictures.rows),
-        "captions": len(written),
-        "distinct_captions": len(written.rows),
-        "truncated": int((written.lengths > model.limit).sum()),
+        "captions": len(features),
+        "distinct_captions": len(features.rows),
+        "truncated": int((features.lengths > model.limit).sum()),
     }
     text = "{:,} images, {:,} distinct; {:,} captions, {:,} distinct, {:,} longer than {} tokens"
     faults = list(pictures.faults.values())

@@ -96,8 +96,8 @@ def format_value(param: Param) -> str:
     if param.elements:
         return "LIST"
     if choices := get_choices(param.kind):
-        listed = "|".join(map(str, choices))
-        return listed if len(listed) <= LONGEST_CHOICES else param.name.strip("_").upper()
+        joined = "|".join(map(str, choices))
+        return joined if len(joined) <= LONGEST_CHOICES else param.name.strip("_").upper()
     return {int: "N", float: "N", Path: "PATH"}.get(param.kind, "TEXT")
 
 

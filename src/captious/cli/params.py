@@ -227,10 +227,10 @@ class Param:
     def _read_list(self, parsed: list[Any]) -> Any:
         """Convert words to a list or tuple; words and numbers may be repeated or separated by commas."""
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
-        whole = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
+        unsplit = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
             raise InputError(f"{self.flag} {','.join(map(str, parsed))}: expected a number before and after each comma")
-        texts = list(parsed) if whole else [part for text in parsed for part in split_specs(text)]
+        texts = list(parsed) if unsplit else [part for text in parsed for part in split_specs(text)]
         if len(kinds) == 1 and texts:
             kinds *= len(texts)
         if len(texts) != len(kinds):

@@ -191,8 +191,8 @@ def _show_run(folder: str, session: Session, worst: int, where: str | None, expl
 
 def _print_worst(report: Report, worst: int, where: str | None, output: Output) -> None:
     if worst and not (output.json or output.latex or output.csv):
-        listed = report.worst(worst, where=where)
-        (listed.in_percent() if output.percent else listed).print()
+        items = report.worst(worst, where=where)
+        (items.in_percent() if output.percent else items).print()
 
 
 def _score_shards(
@@ -291,8 +291,8 @@ def _exit_after_failures(report: Report, folder: Storage) -> NoReturn:
     from captious.runs.shards.scoring import format_failures
 
     failed = format_failures(report.failed, len(report.failed) + len(report.parts))
-    listed = f"left out and listed in {folder.get_address(FAILED)}"
-    click.echo(f"captious: {failed}, {listed}; the same command again tries them again", err=True)
+    where = f"left out and listed in {folder.get_address(FAILED)}"
+    click.echo(f"captious: {failed}, {where}; the same command again tries them again", err=True)
     raise click.exceptions.Exit(PARTLY)
 
 

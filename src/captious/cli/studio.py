@@ -349,8 +349,8 @@ def release(
         raise InputError("rater and suspicious=True exclude each other")
     with data.log() as log:
         if suspicious:
-            found = _find_suspicious(log)
-            reasons = found if act.reason == RELEASE.reason else dict.fromkeys(found, act.reason)
+            suspects = _find_suspicious(log)
+            reasons = suspects if act.reason == RELEASE.reason else dict.fromkeys(suspects, act.reason)
         else:
             raters = _find_expired(log) if act.rater == RELEASE.rater else [act.rater]
             reasons = dict.fromkeys(raters, act.reason)

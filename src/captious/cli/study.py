@@ -96,8 +96,8 @@ def _find_recipe(study_input: StudyInput, reading: Reading) -> StudyInput:
     from captious.study.recipes import find_recipe_for
 
     columns = (study_input.rating, study_input.group, study_input.system, study_input.rater, study_input.scale)
-    named = any((*columns, study_input.data, reading.id_column, reading.candidate_column))
-    return study_input if named else replace(study_input, source=find_recipe_for(study_input.source))
+    has_columns = any((*columns, study_input.data, reading.id_column, reading.candidate_column))
+    return study_input if has_columns else replace(study_input, source=find_recipe_for(study_input.source))
 
 
 @command(app)

@@ -317,10 +317,12 @@ def _add_legend(chart: Chart, parts: Sequence[str], layout: ChartLayout) -> tupl
 
 def _draw_lines(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     y = Axis(_collect_values(chart), *layout.y, ticks=5)
-    named = any(isinstance(value, str) for one in chart.series for value in one.x)
-    ticks = list(dict.fromkeys(str(value) for one in chart.series for value in one.x)) if named else []
-    across = Axis([] if named else [float(value) for one in chart.series for value in one.x], *layout.x, layout.ticks)
-    parts = _draw_axes(chart, ticks if named else across, y, layout)
+    has_names = any(isinstance(value, str) for one in chart.series for value in one.x)
+    ticks = list(dict.fromkeys(str(value) for one in chart.series for value in one.x)) if has_names else []
+    across = Axis(
+        [] if has_names else [float(value) for one in chart.series for value in one.x], *layout.x, layout.ticks
+    )
+    parts = _draw_axes(chart, ticks if has_names else across, y, layout)
     for index, one in enumerate(chart.series):
         shift = (index - (len(chart.series) - 1) / 2) * 0.06 if one.low else 0.0
         points = []
@@ -328,7 +330,7 @@ def _draw_lines(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
             if not math.isfinite(value):
                 continue
             at = one.x[point]
-            x = _place_tick(ticks.index(str(at)) + shift, len(ticks), layout) if named else across(float(at))
+            x = _place_tick(ticks.index(str(at)) + shift, len(ticks), layout) if has_names else across(float(at))
             points.append((x, y(value), _get_dot_style(index, one, point)))
             if one.low and math.isfinite(one.low[point]):
                 ends = {"y1": y(one.low[point]), "y2": y(one.high[point])}
@@ -349,14 +351,14 @@ def _draw_scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     for index, one in enumerate(chart.series):
         across, up = np.array(one.x, dtype=np.float64), np.array(one.y, dtype=np.float64)
         valid = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
-        drawn = pick_dots(valid, layout.dots)
-        shifts = nudge(drawn) * (JITTER if chart.trend else 0)
-        for point, shift in zip(drawn.tolist(), shifts.tolist(), strict=True):
+        dots = pick_dots(valid, layout.dots)
+        shifts = nudge(dots) * (JITTER if chart.trend else 0)
+        for point, shift in zip(dots.tolist(), shifts.tolist(), strict=True):
             label = _format_tag("title", escape(one.labels[point])) if one.labels else ""
             at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point])}
             parts.append(_format_tag("circle", label, **at, **look, fill=_get_color(index)))
             if one.names:
-                left = at["cx"] > end - 40  # there is no room on the right
+                left = at["cx"] > end - 40  # too close to the right edge
                 side, anchor = (-7, "end") if left else (7, "start")
                 parts.append(_draw_text(one.names[point], at["cx"] + side, at["cy"] + 4, anchor=anchor))
         if chart.trend:

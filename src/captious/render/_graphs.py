@@ -79,8 +79,8 @@ def format_tuple(parts: Sequence[str]) -> str:
 def group_tuples(graph: Graph) -> dict[str, list[str]]:
     """Group the tuples into matched, wrong and missed; without a comparison, all of them are ``said``."""
     by_mark = {mark: [format_tuple(one.parts) for one in graph.statements if one.matched is mark] for mark in MARKS}
-    named = {MARKS[mark]: tuples for mark, tuples in by_mark.items() if tuples}
-    return {**named, "missed": [format_tuple(parts) for parts in graph.missed]} if graph.missed else named
+    groups = {MARKS[mark]: tuples for mark, tuples in by_mark.items() if tuples}
+    return {**groups, "missed": [format_tuple(parts) for parts in graph.missed]} if graph.missed else groups
 
 
 MARKS = {True: "matched", False: "wrong", None: "said"}
@@ -105,8 +105,8 @@ def lay_out_graph(graph: Graph) -> Drawing:
     shown = [cut_name(name, LETTERS) for name in names]
     ends = _order_ports(len(names), arrows, levels := _compute_levels(arrows))
     boxes = [
-        max(_measure_text(name, NODE_FONT) + 24, PORT * (len(labels) + 1))
-        for name, labels in zip(shown, ends, strict=True)
+        max(_measure_text(name, NODE_FONT) + 24, PORT * (len(ports) + 1))
+        for name, ports in zip(shown, ends, strict=True)
     ]
     centers = _compute_centers(boxes, chips, arrows)
     top = MARGIN + (LEVEL * (max(levels) + 1) + 4 if levels else 0)
@@ -164,7 +164,7 @@ def _order_objects(statements: Sequence[Statement]) -> tuple[list[str], int]:
             name = stack.pop()
             if name not in order:
                 order[name] = None
-                # Targets without relations of their following come first, which keeps arrows short.
+                # Targets without relations of their own come first, which keeps arrows short.
                 stack += sorted(after[name], key=lambda one: len(after[one]))[::-1]
     names = list(order)[:OBJECTS]
     links = {frozenset((parts[0], parts[2])) for parts, _ in statements if len(parts) == 3 and parts[0] != parts[2]}

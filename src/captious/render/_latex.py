@@ -64,15 +64,15 @@ def _format_heading(shown: PrintedColumn) -> str:
 def _format_cell(shown: PrintedColumn, row: int) -> str:
     text, mark = str(shown.cells[row]), shown.marks[row]
     if not shown.numeric:
-        written = escape(text)
+        content = escape(text)
     elif text == DASH:
-        written = "--"
+        content = "--"
     elif shown.interval:
-        written = text.replace("-", "$-$").replace("%", r"\%")
+        content = text.replace("-", "$-$").replace("%", r"\%")
     else:
-        written = escape(text.replace("-", "−"))
-    written = rf"\textbf{{{written}}}" if row in shown.best else written
-    return written + (f"$^{_SUPERSCRIPTS.get(mark) or '{' + escape(mark) + '}'}$" if mark else "")
+        content = escape(text.replace("-", "−"))
+    content = rf"\textbf{{{content}}}" if row in shown.best else content
+    return content + (f"$^{_SUPERSCRIPTS.get(mark) or '{' + escape(mark) + '}'}$" if mark else "")
 
 
 def _format_comment(line: str) -> str:

@@ -110,8 +110,8 @@ def _add_decorations(axes: Any, chart: Chart, width: float) -> None:
     dashed = {"color": GRAY, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5}
     for value in (*chart.bounds, *(() if chart.reference is None else (chart.reference,))):
         (axes.axvline if upright else axes.axhline)(value, **dashed)
-    named = chart.reference is not None and bool(chart.reference_name)
-    if named:
+    has_reference_name = chart.reference is not None and bool(chart.reference_name)
+    if has_reference_name:
         at, where = (
             ((chart.reference, 1), axes.get_xaxis_transform())
             if upright
@@ -119,7 +119,7 @@ def _add_decorations(axes: Any, chart: Chart, width: float) -> None:
         )
         _write(axes, chart.reference_name, at, where, (0, 3), ha="center" if upright else "right", va="bottom")
     lines = _wrap_note(chart, width)
-    above = 3 + 11 * (named and upright)
+    above = 3 + 11 * (has_reference_name and upright)
     if lines:
         _write(axes, "\n".join(lines), (0, 1), axes.transAxes, (0, above), ha="left", va="bottom")
     if chart.title:
@@ -231,11 +231,11 @@ def _draw_bars(axes: Any, chart: Chart, numbers: bool) -> None:
 
 def _draw_lines(axes: Any, chart: Chart, numbers: bool) -> None:
     """Draw lines over named ticks or numbers, with whiskers for intervals."""
-    named = any(isinstance(x, str) for series in chart.series for x in series.x)
-    ticks = list(dict.fromkeys(str(x) for series in chart.series for x in series.x)) if named else []
+    has_names = any(isinstance(x, str) for series in chart.series for x in series.x)
+    ticks = list(dict.fromkeys(str(x) for series in chart.series for x in series.x)) if has_names else []
     for index, series in enumerate(chart.series):
-        shift = (index - (len(chart.series) - 1) / 2) * 0.06 if named and len(series.low) else 0.0
-        x = np.array([ticks.index(str(at)) + shift if named else float(at) for at in series.x], dtype=np.float64)
+        shift = (index - (len(chart.series) - 1) / 2) * 0.06 if has_names and len(series.low) else 0.0
+        x = np.array([ticks.index(str(at)) + shift if has_names else float(at) for at in series.x], dtype=np.float64)
         y = np.asarray(series.y, dtype=np.float64)
         valid = np.isfinite(y)
         axes.plot(x[valid], y[valid], color=_get_color(index), linewidth=1.6, label=series.name)
@@ -253,7 +253,7 @@ def _draw_lines(axes: Any, chart: Chart, numbers: bool) -> None:
                 axes.plot(
                     x[chosen], y[chosen], "o", color=_get_color(index), markerfacecolor=fill, markersize=4.5, zorder=3
                 )
-    if named:
+    if has_names:
         every = max(1, math.ceil(len(ticks) / (2 * WIDE.ticks)))
         axes.set_xticks(range(0, len(ticks), every), [cut_name(name, 14) for name in ticks[::every]], **PLAIN)
 

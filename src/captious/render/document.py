@@ -218,7 +218,7 @@ class Series:
     labels: Sequence[str] = ()
     """Texts that are shown when the reader points at a dot."""
     names: Sequence[str] = ()
-    """Texts that are written beside the dots of a scatter chart, or marks, such as †, of the values of intervals."""
+    """Texts next to the dots of a scatter chart, or marks, such as †, of the values of intervals."""
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,8 @@ def _make_policy(code: str) -> str:
 
 def _render_navigation(document: Document) -> str:
     shown = drop_replaced(document.sections)
-    named = [section.title for section in shown if isinstance(section, (Text, Table, Gallery, Group))]
-    titles = [title for title in dict.fromkeys(named) if title not in ("", document.title)][:LINKS]
+    headings = [section.title for section in shown if isinstance(section, (Text, Table, Gallery, Group))]
+    titles = [title for title in dict.fromkeys(headings) if title not in ("", document.title)][:LINKS]
     links = [f'<a href="#{_make_anchor(title)}">{escape(title)}</a>' for title in titles]
     if any(isinstance(section, Items) for section in document.sections):
         links += ['<a href="#charts">Charts</a>', '<a href="#items">Items</a>']
@@ -131,9 +131,9 @@ def _remove_title(sections: Sequence[Section], title: str) -> list[Section]:
 def _render_sections(sections: Sequence[Section]) -> list[str]:
     """Render sections in their order; consecutive charts share a grid."""
     parts = []
-    for together, run in groupby(sections, lambda one: isinstance(one, Chart)):
-        drawn = [render_section(one) for one in run]
-        parts.append(f'<section class="grid">{"".join(drawn)}</section>' if together else "".join(drawn))
+    for are_charts, run in groupby(sections, lambda one: isinstance(one, Chart)):
+        markup = [render_section(one) for one in run]
+        parts.append(f'<section class="grid">{"".join(markup)}</section>' if are_charts else "".join(markup))
     return parts
 
 
@@ -251,9 +251,9 @@ def _format_label(column: str | Phrase) -> str:
 
 def _wrap_table(table: Table, head: str, rows: Sequence[str], folds: str) -> str:
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    drawn = f'<table class="shown{folds}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    markup = f'<table class="shown{folds}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     label = f' aria-label="{escape(table.title)}"' if table.title else ""
-    return _wrap_section(table.title, f'<div class="scroll" tabindex="0" role="group"{label}>{drawn}</div>{note}')
+    return _wrap_section(table.title, f'<div class="scroll" tabindex="0" role="group"{label}>{markup}</div>{note}')
 
 
 def _render_heading(one: PrintedColumn, scope: str = "col") -> str:
@@ -288,11 +288,11 @@ def _render_bars(table: Table, index: int) -> list[str]:
     cells = [row[index] for row in table.rows]
     ends = [0.0, *(end for cell in cells for end in _list_ends(cell))]
     scale = (min(ends), max(ends))
-    drawn = []
+    bars = []
     for cell in cells:
         low, high = cell.limits if isinstance(cell, Cell) and cell.limits else scale
-        drawn.append(_render_bar(cell, low, high))
-    return drawn
+        bars.append(_render_bar(cell, low, high))
+    return bars
 
 
 def _list_ends(cell: Value) -> list[float]:

@@ -254,14 +254,14 @@ def _build_rich_table(
 
     # Gaps are part of the cells: versions of rich differ in whether a table counts the padding of its last column.
     if lines == "frame":
-        drawn, gap = RichTable(box=box.HEAVY_HEAD), 0
+        rich_table, gap = RichTable(box=box.HEAVY_HEAD), 0
     elif lines == "rule":
-        drawn, gap = RichTable(box=box.SIMPLE_HEAD, padding=0, show_edge=False), 1
+        rich_table, gap = RichTable(box=box.SIMPLE_HEAD, padding=0, show_edge=False), 1
     else:
-        drawn, gap = RichTable(box=None, padding=0), 2
+        rich_table, gap = RichTable(box=None, padding=0), 2
     gaps = [gap] * (len(part) - 1) + [0]
     for one, width, space in zip(part, widths, gaps, strict=True):
-        drawn.add_column(
+        rich_table.add_column(
             Padding(make_rich_text(one.heading), (0, space, 0, 0)),
             justify="right" if one.numeric else "left",
             style="bold" if one.column.bold and not one.interval else "",
@@ -270,15 +270,15 @@ def _build_rich_table(
         )
     for row in range(len(part[0].cells)):
         if row in breaks and row:
-            drawn.add_row(*[""] * len(part)) if lines == "none" else drawn.add_section()
+            rich_table.add_row(*[""] * len(part)) if lines == "none" else rich_table.add_section()
         cells = (make_rich_text(_get_marked_cell(one, row), "bold" if row in one.best else "") for one in part)
-        drawn.add_row(
+        rich_table.add_row(
             *(
                 Padding(_mark_direction(cell, width), (0, space, 0, 0))
                 for cell, width, space in zip(cells, widths, gaps, strict=True)
             )
         )
-    return drawn
+    return rich_table
 
 
 def _mark_direction(cell: RichText, width: int) -> RichText:
@@ -365,10 +365,10 @@ def make_rich_text(text: str | Phrase, style: str = "") -> RichText:
 
     if isinstance(text, str):
         return RichText(escape_controls(text), style=style)
-    drawn = RichText(style=style)
+    rich_text = RichText(style=style)
     for span in text.spans:
-        drawn.append(escape_controls(span.text), _get_style(span))
-    return drawn
+        rich_text.append(escape_controls(span.text), _get_style(span))
+    return rich_text
 
 
 def _get_style(span: Span) -> str:

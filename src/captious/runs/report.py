@@ -497,7 +497,6 @@ def make_report(
     known = find_known_metrics(run) if metrics is None else metrics
     measurements = load_measurements(run, parts, known)
     refuse_contradictions(run, measurements)
-    refuse_contradictions(run, measurements)
     warnings = list(run.marker.warnings)
     if unknown := [key for key in run.metrics if key not in known]:
         warnings.append(f"{run.address}: {', '.join(unknown)} is not known here and left out")
