@@ -490,9 +490,7 @@ class PairedTest:
         paired: Callable[[str, str, str], StatisticPair],
         progress: Callable[[str], None] | None = None,
     ) -> list[Difference]:
-        """Test every metric that can be resampled, with Holm's correction; ``paired`` returns the statistics of two
-        systems.
-        """
+        """Test every metric that can be resampled, with Holm's correction; ``paired`` returns the statistics of two."""
         names = list(reports)
         pairs = list(combinations(names, 2)) if self.every_pair else [(names[0], other) for other in names[1:]]
         tested = [key for key, measurement in reports[names[0]].measurements.items() if measurement.additive]

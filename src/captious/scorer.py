@@ -140,8 +140,7 @@ class Scorer:
     def explain_values(
         self, ids: Sequence[Any], captions: Sequence[str], metrics: Sequence[Metric] | None = None
     ) -> ByMetric[CaptionValues]:
-        """Return the values for one caption of each id, with the reason of each missing value; optionally by some
-        metrics.
+        """Return the values for one caption of each id, with the reason of each missing value.
 
         >>> scorer = Scorer("div_n(n=3, strict=yes)", references={"7": ["a dog runs"]})
         >>> scorer.explain_values(["7", "7"], ["the dog runs", "a dog"])["div_n"].reasons

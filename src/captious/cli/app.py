@@ -80,11 +80,10 @@ def run(app: click.Command, name: str = "captious") -> None:
     """Run a tree of commands; a user error prints one line on standard error and exits with code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal that does not have a character shows "?" instead of failing
+            # A terminal that cannot encode a character shows "?" instead of failing.
+            stream.reconfigure(errors="replace")
             if os.name == "nt" and not stream.isatty():
-                stream.reconfigure(encoding="utf-8")  # a file or another program gets what it gets on other systems
+                stream.reconfigure(encoding="utf-8")  # files and pipes have the same bytes on all systems
     try:
         with _hide_library_warnings():
             sys.exit(app.main(prog_name=name, standalone_mode=False) or 0)
@@ -119,6 +118,7 @@ def _hide_library_warnings() -> Iterator[None]:
     if sys.warnoptions:
         yield
         return
+    # Model libraries also warn through logging.
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -146,6 +146,7 @@ def _suggest_option(error: click.NoSuchOption) -> str:
     params = error.ctx.command.params if error.ctx else ()
     flags = [flag for param in params for flag in (*param.opts, *param.secondary_opts) if flag.startswith("--")]
     letters = ".*".join(map(re.escape, option.strip("-")))
+    # First options that begin with the word (--ref: --references), then those that contain its letters in order.
     for fits in (lambda flag: flag.startswith(option), lambda flag: re.fullmatch(f"--{letters}.*", flag) is not None):
         if option.startswith("--") and (meant := list(filter(fits, flags))):
             return f"; did you mean {min(meant, key=len)}?"

@@ -86,6 +86,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments after checking them; a line that a shell completes is incomplete and not checked."""
         flags = [param.flag for param in self.own_params if param.option.words]
+        # Click takes one word per flag; `--captions a.json b.json` becomes `--captions a.json --captions b.json`.
         args = _repeat_flags(args, flags)
         try:
             if not ctx.resilient_parsing and not {*args}.intersection((*ctx.help_option_names, HELP_ALL)):
@@ -105,6 +106,7 @@ class Command(click.Command):
             ):
                 for flag in {*flags}.intersection(args):
                     ctx.fail(f"no {param.metavar}, expected it before {flag}")
+        # Click itself would silently use the last of several values.
         for param, number in Counter(order).items():
             if number > 1 and not param.multiple:
                 ctx.fail(f"{param.opts[0]} is given {number} times, expected once")

@@ -306,7 +306,7 @@ def check(
     from captious.io.check import Findings, check
     from captious.render import Document
 
-    # What is found names arguments of Python; a command that scores has the options that they are.
+    # The findings name Python arguments; `captious score` has an option for each of them.
     options = list_params(score)
     results = [check(Path(file), reading=session.reading, questions=questions) for file in predictions]
     results = [
@@ -341,7 +341,7 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
         result = compare(
             sample_set().systems,
             (*USUAL, "clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"),
-            # A first look at captious leaves nothing in the cache.
+            # The demo stores nothing in the cache.
             runtime=Runtime(device="cpu", cache=False),
             progress=step,
         )

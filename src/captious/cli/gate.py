@@ -176,7 +176,7 @@ def _convert_crashes(files: CIFiles) -> Iterator[None]:
     """Convert a crash to exit code 2: Python's own code, 1, would be read as the verdict *worse*."""
     try:
         yield
-    except BrokenPipeError:  # while it was still working: click would exit with 1
+    except BrokenPipeError:  # click would exit with 1, which means *worse*
         raise click.exceptions.Exit(2) from None
     except (click.exceptions.Exit, InputError, OSError, RecursionError):
         raise

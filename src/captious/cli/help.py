@@ -52,6 +52,7 @@ def format_command_help(path: str, description: str, params: Sequence[Param], fu
     arguments = [param for param in params if isinstance(param.option, Argument)]
     usage = " ".join([path, *map(format_argument, arguments), "[OPTIONS]"])
     all_options = [param for param in params if not isinstance(param.option, Argument)]
+    # A short list needs no second page.
     full = full or len(all_options) <= FIRST_SCREEN
     options = [_make_row(param) for param in all_options if full or not param.rare]
     rows = [

@@ -43,7 +43,7 @@ def units(
     output = session.output
     if (caption is None) == (file is None):
         raise InputError("expected either a caption or --file with captions")
-    if caption is not None and os.path.isfile(caption):  # noqa: PTH113 - it bears names as long as captions
+    if caption is not None and os.path.isfile(caption):  # noqa: PTH113 - Path raises OSError for names as long as captions
         raise InputError(f"{caption}: is a file, not a caption; give it as --file {caption}")
     if file is None and output.out is not None:
         raise InputError("--out is for --file; a single caption is printed")

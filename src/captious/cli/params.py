@@ -178,6 +178,7 @@ class Param:
             words = -1 if self.elements else 1
             return click.Argument([self.name], nargs=words, metavar=option.metavar or self.name.upper(), **shown)
         several = bool(self.elements or option.repeated)
+        # A missing switch must be None, not False, so that `read` can tell it from one that is given.
         if self.kind is bool:
             shown = {"is_flag": True, "default": None, "required": self.required}
         return click.Option(
@@ -211,7 +212,7 @@ class Param:
 
             parsed = FileList(parsed) if len(parsed) > 1 else parsed[0]
         if isinstance(parsed, Path):
-            return expand_home(parsed)  # a shell leaves the ~ of --out=~/run to us
+            return expand_home(parsed)  # shells do not expand the ~ of --out=~/run
         if parsed == "" and self.default != "":
             if isinstance(self.option, Argument):
                 raise InputError(f"{self.option.metavar or self.name.upper()} is empty, expected a text")
@@ -226,6 +227,7 @@ class Param:
 
     def _read_list(self, parsed: list[Any]) -> Any:
         """Convert words to a list or tuple; words and numbers may be repeated or separated by commas."""
+        # tuple[int, ...] has one kind for all elements; tuple[str, float] one kind for each.
         kinds = [kind for kind in self.elements if kind is not Ellipsis]
         unsplit = Path in kinds or str | Path in kinds or isinstance(self.option, Argument)
         if set(kinds) <= {int, float} and any(not part.strip() for text in parsed for part in text.split(",")):
@@ -292,7 +294,7 @@ class _MetricsType(_TextType):
 
 
 _PATH = click.Path(readable=False, path_type=Path)
-_ADDRESS = click.Path(readable=False)  # a text: a Path would make one slash of the two in s3://bucket
+_ADDRESS = click.Path(readable=False)  # a text: Path would collapse the slashes of s3://bucket
 
 
 def complete_metrics(incomplete: str) -> list[str]:

@@ -110,7 +110,7 @@ def _get_source_kind(predictions: str, output: Output) -> Literal["file", "shard
     try:
         if predictions == "-" or (path.is_file() and not TAR.search(path.name)):
             return "file"
-    except (OSError, ValueError):  # a name that no file system takes, which the reader of the file reports
+    except (OSError, ValueError):  # an invalid file name, which the reader reports
         return "file"
     from captious.io.shards import is_one_file, is_sharded
     from captious.runs import is_output

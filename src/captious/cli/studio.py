@@ -202,7 +202,7 @@ def invite(
     from captious.studio.collect.sessions import invite as new_links
     from captious.studio.server import HOST, PORT
 
-    Rules.of_server(HOST, public_url)  # refuses what is no address
+    Rules.of_server(HOST, public_url)  # raises InputError for an invalid address
     plan, log = open_study(data.study, data.db)
     if plan.source.name != "links":
         raise InputError(

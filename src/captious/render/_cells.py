@@ -53,6 +53,7 @@ def format_number(value: float | None, column: Column) -> str:
         text = f"{scaled:{sign}.1e}"
     else:
         text = f"{scaled:{sign}.{digits}f}"
+        # A number that rounds to zero has no sign: "0.0000", not "-0.0000".
         text = text.lstrip("+-") if not text.strip("+-0.") else text
     return text + column.unit
 

@@ -418,6 +418,7 @@ def _draw_histogram(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     return _add_legend(chart, parts, layout)
 
 
+# Functions that draw each kind of chart; they return the SVG and its height.
 _DRAWINGS: dict[str, Callable[[Chart, ChartLayout], tuple[str, int]]] = {
     "intervals": _draw_intervals,
     "dots": _draw_dots,

@@ -287,6 +287,7 @@ def _render_bars(table: Table, index: int) -> list[str]:
     """Render a bar per row of a column, on one scale unless cells have their own limits."""
     cells = [row[index] for row in table.rows]
     ends = [0.0, *(end for cell in cells for end in _list_ends(cell))]
+    # All bars of a column share one scale, which includes zero.
     scale = (min(ends), max(ends))
     bars = []
     for cell in cells:

@@ -72,6 +72,7 @@ def _apply_styles(markup: str) -> str:
 
 
 def _apply_tag_style(tag: str, attributes: str, end: str) -> str:
+    # Order of precedence, lowest first: tag, class, tag.class, the element's own style.
     names: list[str] = []
     for match in re.finditer(r'\sclass=(?:"([^"]*)"|(\w+))', attributes):
         names += (match[1] or match[2] or "").split()

@@ -139,6 +139,7 @@ _PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 def _encode_line(row: Mapping[str, Any]) -> str:
     """Encode a row as one line of strict JSON. Most rows are plain values, which need no converted copy."""
+    # The encoder raises ValueError for NaN and TypeError for arrays; only then is a converted copy made.
     try:
         return _PLAIN.encode(row)
     except (ValueError, TypeError):

@@ -214,10 +214,12 @@ def _draw_table(table: Table, console: Console, plain: bool) -> None:
     shown = _add_bars(table, format_columns(table), room, gap)
     labels = table.labels
     if _compute_width(shown, gap) > room:
+        # A label column with the same text in every row becomes a line above the table.
         repeated = [one for one in shown[1:labels] if len(one.cells) > 1 and len(set(map(str, one.cells))) == 1]
         for one in repeated:
             console.print(make_rich_text(f"{one.heading}: {one.cells[0]}"), soft_wrap=True)
         shown, labels = [one for one in shown if one not in repeated], labels - len(repeated)
+    # A table without a frame has narrower gaps, so it may need fewer parts.
     parts = _split_columns(shown, labels, room, gap)
     if lines == "frame" and len(unframed := _split_columns(shown, labels, *_get_space("rule", console))) < len(parts):
         parts, lines, (room, gap) = unframed, "rule", _get_space("rule", console)

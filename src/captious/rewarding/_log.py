@@ -176,9 +176,7 @@ class RewardLog:
         return sorted({step for step, own in pairs if rank is None or own == rank})
 
     def supersede(self, step: int, rank: int) -> int:
-        """Move away the parts that a rank wrote at this step or later, before the training was resumed; return their
-        number.
-        """
+        """Move away the parts of a rank from this step on, written before the training was resumed; count them."""
         later = [
             name
             for name in self.list_parts()

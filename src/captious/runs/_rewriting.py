@@ -82,9 +82,7 @@ def rewrite_shards(
 
 
 def find_writable_shards(scores: Run) -> tuple[list[Shard], Reading]:
-    """Return the shards of a run and how they were read; raise InputError for a run of a file, or if a format cannot be
-    written.
-    """
+    """Return the shards of a run and how they were read; raise InputError if they cannot be rewritten."""
     shards = [shard for shard in scores.marker.shards if shard.name in scores.marker.parts]
     if not shards:
         raise InputError(f"{scores.address}: was scored from a file, not from shards; pass write='ids' instead")

@@ -17,8 +17,7 @@ from captious.runs.stored import StoredMeasurement, load_measurements
 
 
 def find_shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None = None) -> list[str]:
-    """Return the metrics that all reports have, or check those wanted; raise InputError if one is missing or has other
-    settings.
+    """Return the metrics of all reports, or those wanted; raise InputError if one is missing or its settings differ.
 
     Metrics of one written form are still different if they were computed with another idf corpus or model.
     """

@@ -64,9 +64,7 @@ class CorpusStates:
         return self._find_largest(_identify_shards(shards))
 
     def is_prepared(self, shard: Shard, merged: Members) -> bool:
-        """Return True if the state of a shard is stored. Only the file of this shard is looked up, not the whole
-        folder.
-        """
+        """Return True if the state of a shard is stored. Only the file of this shard is looked up."""
         if (shard.name, shard.size) in merged:
             return True
         return self.run.storage.exists(f"{self._folder}/{self._format_file_name(shard)}")

@@ -42,8 +42,7 @@ INPUT = "input."
 def make_items_table(
     captions: CaptionSet, measurements: Mapping[str, Measurement], metrics: Sequence[str], references: bool = True
 ) -> pa.Table:
-    """Return the table of the items of a part. A missing value is null, and ``unscored`` has its reason, as JSON by
-    metric.
+    """Return the items of a part. A missing value is null, and ``unscored`` has its reason, as JSON by metric.
 
     ``metrics`` are all of the run, so that a part without an item has their columns too.
     """

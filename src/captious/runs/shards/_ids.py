@@ -49,9 +49,7 @@ def _iterate_ids(run: Run) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _find_repeated_hashes(run: Run) -> Hashes:
-    """Return the hashes that occur twice. They are split by their first bits into files, and each file is sorted by
-    itself.
-    """
+    """Return the hashes that occur twice; they are split by their first bits into files, each sorted by itself."""
     items = run.marker.items
     bits = max(0, (items // TOGETHER).bit_length())
     with ExitStack() as stack:
@@ -71,8 +69,7 @@ def _find_duplicates(file: Any) -> Hashes:
 
 
 def hash_column(texts: pa.Array) -> Hashes:
-    """Return a 64-bit hash for each text, computed for all at once: a polynomial over its bytes, each mapped to a
-    random number.
+    """Return a 64-bit hash for each text: a polynomial over its bytes, each mapped to a random number.
 
     >>> import pyarrow as pa
     >>> a, b, c = hash_column(pa.array(["x", "", "x"]))

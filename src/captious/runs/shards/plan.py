@@ -111,8 +111,7 @@ def need_columns(metrics: Sequence[Metric]) -> bool:
 
 
 def collect_reading_facts(reading: Reading, store_references: bool = True, store_rows: bool = True) -> dict[str, Any]:
-    """Return the reading options that differ from their default, for the marker; references by the digest of their
-    file.
+    """Return the reading options that are not at their default, for the marker; references by their digest.
 
     Of absolute paths only the last part is stored, because others may get to see the run.
     """

@@ -290,9 +290,7 @@ class ShardScoring:
         return {**failed, **self._run_pass("scored", scoring, list(left), valued)}
 
     def _merge_states(self, valued: set[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Run pass 1 and merge the states; return the failed shards with the reason, and the corpus digest of each
-        metric.
-        """
+        """Run pass 1 and merge the states; return the failed shards, and the corpus digest of each metric."""
         failed, corpora = dict[str, str](), dict[str, str]()
         if two_passes := [metric for metric in self.metrics if metric.needs_corpus]:
             failed = self._prepare(two_passes, valued)
