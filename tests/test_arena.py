@@ -255,13 +255,13 @@ def test_nothing_is_sent_before_a_run_is_asked_for(monkeypatch, runtime):
 
 
 def test_replies_are_held_to_a_schema_where_the_server_can(monkeypatch, runtime):
-    arguments = ([captions("x"), captions("o")], "m", Resampling(0), runtime)
+    systems = [captions("x"), captions("o")]
     for able in (False, True):
         model = Referee(by_quality).install(monkeypatch)
         model.schema = able
         replies = runtime.judging.replies.with_name(f"{able}.db")
         own = Runtime(judging=Judging(replies=replies))
-        result = captious.arena(*arguments[:-1], own, references=REFERENCES)
+        result = captious.arena(systems, "m", resampling=Resampling(0), runtime=own, references=REFERENCES)
         assert f"|schema:{'followed' if able else 'ignored'}|" in result.signature
         formats = [body.get("response_format", {}).get("type") for body in model.bodies]
         assert formats == ["json_schema" if able else None] * 12

@@ -25,7 +25,12 @@ def said(checked, level=None):
 
 
 def test_good_files_are_healthy(good):
-    assert said(check(*good), "error") == [] == said(check(*good), "warning")
+    assert said(check_pair(good), "error") == [] == said(check_pair(good), "warning")
+
+
+def check_pair(pair):
+    predictions, references = pair
+    return check(predictions, references=references)
 
 
 def broken(kind, predictions, references):
@@ -89,7 +94,7 @@ def broken(kind, predictions, references):
     ],
 )
 def test_each_mistake_is_found(good, kind, level, message):
-    assert any(message in text for text in said(check(*broken(kind, *good)), level))
+    assert any(message in text for text in said(check_pair(broken(kind, *good)), level))
 
 
 def test_all_mistakes_are_listed_at_once_and_repeated_ones_counted(tmp_path):
@@ -147,7 +152,7 @@ def test_a_check_is_a_result(good):
     result = check({**predictions, "x": "a dog"}, references=references)
     assert "error: captions: 1 id (x) without references" in str(result)
     assert json.loads(result.to_json())["findings"][0]["level"] == "error" and len(result.errors) == 1
-    assert "nothing wrong found" in str(check(*good))
+    assert "nothing wrong found" in str(check_pair(good))
 
 
 def test_an_image_that_is_a_named_pipe_is_called_so(tmp_path):

@@ -18,7 +18,7 @@ from tests.models.chat.stub import POLL, response
 from tests.waiting import until
 
 from captious.errors import InputError
-from captious.models.chat import _asking as asking
+from captious.models.chat import judge as asking
 from captious.models.chat import _endpoint as endpoint
 from captious.models.chat._endpoint import Endpoint, EndpointUnavailable, Unanswered, redact_address, redact_secret
 from captious.models.chat.judge import load_judge
@@ -450,7 +450,7 @@ def test_a_question_that_another_process_gave_up_is_asked(server, judging, monke
     program = """
         import sys, time
         from pathlib import Path
-        from captious.models.chat._claims import Claims
+        from captious.models.chat.replies import Claims
         claims = Claims(Path(sys.argv[1]))
         print(all([claims.take(digest) for digest in sys.argv[2:]]), flush=True)
         sys.stdin.readline()

@@ -6,26 +6,33 @@ Requests that change something need the form token; the access rules of ``captio
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
+from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious._core.files import load_json, whole_folder, write_atomically
 from captious._core.numbers import parse_number
 from captious.errors import InputError, format_one_line, require
 from captious.io.columns import AUDIO_COLUMN
+from captious.io.storage import is_remote
 from captious.render import Document
 from captious.render.html import join_scripts
 from captious.render.html import render_page as document_page
+from captious.runs.folder import name_system_folders
 from captious.studio.access import App, Guard, Rules, TokenGate, is_same_token, make_form_token
+from captious.studio.collect.new import new_plan
 from captious.studio.explore import _charts as charts
 from captious.studio.explore._page import REPORT, SERVED, join_styles, render_explorer_page
 from captious.studio.explore._pictures import Media
-from captious.studio.explore._records import Addresses, Records, Rows, find_first
-from captious.studio.explore._saved import SavedViews, get_sibling_path, get_views_path
-from captious.studio.explore._selection import MOST, write_selection
+from captious.studio.explore._records import Addresses, Records, Rows, find_first, get_texts
 from captious.studio.explore._summary import Summaries
 from captious.studio.explore._views import Explorer, Passing, View, parse_view
 from captious.studio.explore.table import ItemTable
@@ -349,3 +356,127 @@ def _parse_finite_number(request: Request, name: str) -> float:
     if not np.isfinite(value):
         raise InputError(f"{name}={text[:40]!r}, expected a finite number")
     return value
+
+
+# Saved views: names for addresses, in one small JSON file next to the first run.
+# Most views of a file, and characters of a name and of an address.
+MOST, NAME, ADDRESS = 200, 80, 8000
+
+
+def get_sibling_path(run: str, name: str = "") -> Path:
+    """Return the parent folder of a run, or a file of this name in it; the working folder for a remote run."""
+    return (Path.cwd() if is_remote(run) else Path(run).resolve().parent) / name
+
+
+def get_views_path(run: str) -> Path:
+    """Return the file of a run's views: next to its folder, so that overwriting the run keeps them."""
+    folder = run.rstrip("/").rpartition("/")[2] if is_remote(run) else Path(run).resolve().name
+    return get_sibling_path(run, f"{folder}.views.json")
+
+
+class SavedViews:
+    """Addresses by name, in a JSON file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, Lock()
+
+    def read_all(self) -> dict[str, str]:
+        """Return the views in the order they were saved."""
+        try:
+            views = load_json(self.path)
+        except FileNotFoundError:
+            return {}
+        except (ValueError, OSError):
+            raise InputError(f"{self.path}: is not a JSON file of saved views; move it away or fix it") from None
+        if not isinstance(views, dict):
+            raise InputError(f"{self.path}: expected names with addresses")
+        return {str(name): str(address) for name, address in views.items()}
+
+    def save(self, name: str, address: str) -> dict[str, str]:
+        """Save an address under a name, replacing an earlier one; an empty address deletes the name."""
+        name = " ".join(name.split())
+        if not 0 < len(name) <= NAME or not name.isprintable():
+            raise InputError(f"name: expected 1 to {NAME} letters")
+        if len(address) > ADDRESS:
+            raise InputError(f"address: {len(address)} letters, expected at most {ADDRESS}")
+        with self._lock:
+            views = self.read_all()
+            views.pop(name, None)
+            if address:
+                views[name] = address
+            if len(views) > MOST:
+                raise InputError(f"{self.path}: has {MOST} views already; delete one first")
+            with write_atomically(self.path) as draft:
+                draft.write_text(json.dumps(views, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
+        return views
+
+
+# A selection of items as the input files of a rating study.
+REFERENCES, STUDY = "references.jsonl", "study.toml"
+# File with the ids, one per line; it marks a folder of a selection.
+MARKER = "ids.txt"
+# Most items of a study.
+MOST = 100_000
+
+
+def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: Path) -> dict[str, Any]:
+    """Write the captions, references and study file of some items into a new folder; return the commands to run."""
+    plain = re.sub(r"[^\w.-]+", "-", name).strip(".-")
+    if not 0 < len(plain) <= 60:
+        raise InputError("name: expected 1 to 60 letters, digits or hyphens")
+    if not items:
+        raise InputError("no item is selected")
+    target, rows = parent / plain, list(zip(*table.read_rows(items), strict=True))
+    ids = [find_first(own, "id") for own in rows]
+    paths = [table.pictures.find_path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
+    files = {system: f"captions/{stem}.jsonl" for system, stem in name_system_folders(table.systems).items()}
+    images = _find_image_folder(paths)
+    with whole_folder(target, False, MARKER) as folder:
+        (folder / "captions").mkdir()
+        (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
+        for system, file in enumerate(files.values()):
+            texts = [get_texts(own[system], "candidates") for own in rows]
+            entries = [
+                {"id": key, "caption": own[0], **_get_image_field(path, images)}
+                for key, own, path in zip(ids, texts, paths, strict=True)
+                if own
+            ]
+            _write_jsonl(folder / file, entries)
+        references = {key: find_first(own, "references") or [] for key, own in zip(ids, rows, strict=True)}
+        if any(references.values()):
+            _write_jsonl(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
+        (folder / STUDY).write_text(
+            _format_study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
+        )
+    study = shlex.quote(str(target / STUDY))
+    return {
+        "folder": str(target),
+        "items": len(ids),
+        "check": f"captious studio check {study}",
+        "serve": f"captious studio serve {study}",
+    }
+
+
+def _format_study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
+    """Return the text of the study file; its paths are relative, so that the folder may move."""
+    return new_plan(
+        target / STUDY,
+        "ratings",
+        captions=[f"{system}={os.path.relpath(target / file)}" for system, file in files.items()],
+        references=os.path.relpath(target / REFERENCES) if referenced else None,
+        images=images,
+    )
+
+
+def _find_image_folder(paths: Sequence[Path | None]) -> Path | None:
+    """Return the common parent folder of all images; None without images."""
+    folders = [path.absolute().parent for path in paths if path]
+    return Path(os.path.commonpath(folders)) if folders else None
+
+
+def _get_image_field(path: Path | None, folder: Path | None) -> dict[str, str]:
+    return {"image": path.absolute().relative_to(folder).as_posix()} if path and folder else {}
+
+
+def _write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8", newline="\n")
