@@ -11,7 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from lab.house import Commands, read_modules
+from lab.structure import Commands, read_modules
 
 from captious.cli.app import GROUPS, build_app
 from captious.cli.params import _flatten

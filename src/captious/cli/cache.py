@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from captious.render.document import Table
 
 app = CommandGroup("cache")
+# Number of unusable images that `fill` names in its warnings.
+SHOWN = 5
 
 
 @command(app)
@@ -56,13 +59,16 @@ def show(
 
 
 def _build_sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Table]:
+    """Build the table of features, and one table for each nonempty list of files: idf corpora, METEOR's tables,
+    replies.
+    """
     from captious.models.store import format_size, get_size_limit
     from captious.render.document import Column, Table
 
     size = Column("size", kind="text")
     rows = [
         (
-            store.encoder or "any: files seen",
+            store.encoder or "any: files seen",  # the index of files serves every encoder
             store.fingerprint,
             store.kind,
             store.rows,
@@ -84,6 +90,7 @@ def _build_sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> li
 
 
 def _collect_facts(store: StoreInfo) -> dict[str, Any]:
+    """Return the fields of a store for JSON: without its folder, and with the time of last use in ISO format."""
     facts = asdict(store)
     del facts["folder"]
     return {**facts, "used": datetime.fromtimestamp(store.used).isoformat(timespec="seconds")}
@@ -99,13 +106,13 @@ def _list_meteor_tables() -> list[dict[str, Any]]:
     from captious.metrics.meteor import resources
     from captious.metrics.meteor.engine import MODULES
 
-    def content(path: Path) -> str:
+    def describe(path: Path) -> str:
         tables = resources.load(str(path))
         modules = [module for module in MODULES if module != "paraphrase" or tables.has_paraphrases]
         return f"{'+'.join(modules)}#{tables.hash(modules)}"
 
     added = [resources.get_added_file()] if resources.get_added_file().exists() else []
-    return [_describe_file(path.name, path, content) for path in (*added, *resources.list_compiled_files())]
+    return [_describe_file(path.name, path, describe) for path in (*added, *resources.list_compiled_files())]
 
 
 def _list_replies() -> list[dict[str, Any]]:
@@ -115,11 +122,13 @@ def _list_replies() -> list[dict[str, Any]]:
     return [_describe_file(path.name, path, lambda path: f"{len(ReplyStore(path)):,} replies")] if path.exists() else []
 
 
-def _describe_file(name: str, path: Path, content: Any) -> dict[str, Any]:
-    """Describe a file of the inventory: its content, or why it cannot be used."""
+def _describe_file(name: str, path: Path, describe: Callable[[Path], str]) -> dict[str, Any]:
+    """Return name, path and size of a file with its content, as `describe` formats it, or with the reason why it is
+    unusable.
+    """
     row = {"name": name, "path": str(path), "bytes": path.stat().st_size}
     try:
-        return {**row, "content": content(path)}
+        return {**row, "content": describe(path)}
     except InputError as error:
         return {**row, "unusable": str(error)}
 
@@ -178,9 +187,6 @@ def fill(
     )
 
 
-SHOWN = 5
-
-
 def _list_images(folder: Path) -> list[str]:
     from captious.io.images import SUFFIXES
 
@@ -193,6 +199,9 @@ def _list_images(folder: Path) -> list[str]:
 
 
 def _read_texts(source: str) -> list[str]:
+    """Read all captions of a file: candidates with their references, or only references if there is no candidate
+    column.
+    """
     from captious.io.columns import CANDIDATE_COLUMNS
     from captious.io.formats import get_name, read_rows
     from captious.io.join import gather_candidates, gather_references
@@ -248,12 +257,12 @@ def prune(
         store.remove(root, lambda info: True)
         for path in list_compiled_files():
             path.unlink()
-    sizes = [sum(info.bytes for info in infos) for infos in (before, store.list_stores(root))]
+    bytes_before, bytes_after = (sum(info.bytes for info in infos) for infos in (before, store.list_stores(root)))
     session.deliver(
         Document(
             title=str(root),
-            sections=[Text((f"{store.format_size(sizes[0])} before, {store.format_size(sizes[1])} now",))],
-            data={"folder": str(root), "before": sizes[0], "after": sizes[1]},
+            sections=[Text((f"{store.format_size(bytes_before)} before, {store.format_size(bytes_after)} now",))],
+            data={"folder": str(root), "before": bytes_before, "after": bytes_after},
             name="prune",
         )
     )

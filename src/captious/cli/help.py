@@ -119,9 +119,10 @@ def _format_text(param: Param) -> str:
 
 
 def format_default(value: Any) -> str:
-    """Format a default; empty for missing values, zeros, switches and empty lists, which tell nothing."""
+    """Format a default value; empty if there is none, or if it is False, True, zero or an empty list."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) if any(value) else ""
+    # The default of a required option is the class `inspect.Parameter.empty`.
     return "" if isinstance(value, type) or not value or value is True else str(value)
 
 
@@ -158,7 +159,10 @@ def _split_paragraphs(description: str) -> Iterator[str]:
 
 
 def _format_row(row: HelpRow, left: int, width: int) -> Iterator[str]:
-    """Yield the lines of an option: its name and value, and its text at their right or below."""
+    """Yield the lines of an option: its name and value, then its help text to the right, or below if the name is too
+    long.
+    """
+    # `head` is `name` with colors, whose invisible characters must not count in the width.
     name = f"  {row.name} {row.value}".rstrip()
     head = "  " + style(row.name, fg="cyan") + (style(f" {row.value}", fg="yellow") if row.value else "")
     if len(name) > left:

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from captious.cli.params import Param
 
 _ARGUMENT = re.compile(
-    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays
+    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays: it matches without a name
       | \w\([^()]*\)                    # and so do parameters of a metric, such as cider(idf=refs)
       | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
     re.VERBOSE,
 )
-# Reading options as Python code passes them.
+# Reading options as Python code passes them; on the command line each is a flag of its own.
 _READING = re.compile(r"\breading=Reading\(([^()]*)\)")
 
 
@@ -37,11 +37,13 @@ def replace_arguments(message: str, params: Sequence[Param]) -> str:
         param = options.get(match["name"] or "")
         if param is None:
             return match[0]
+        # "images=..." has no value, and in "seed=1." the period ends the sentence.
         value = match["value"].rstrip(".…:")
-        end = match["value"][len(value) :] if value else ""
+        punctuation = match["value"][len(value) :] if value else ""
         if param.kind is bool:
-            return param.flag + end if value == str(not param.default) else match[0]
+            # A switch has one flag, which changes its default: several=False, the default, has none and stays.
+            return param.flag + punctuation if value == str(not param.default) else match[0]
         value = value.strip("'")
-        return f"{param.flag} {value}{end}" if value else param.flag
+        return f"{param.flag} {value}{punctuation}" if value else param.flag
 
     return _ARGUMENT.sub(flag, _READING.sub(r"\1", message))

@@ -30,11 +30,14 @@ from captious.errors import InputError
 from captious.options import Argument, Judging, Option, Reading
 
 app = CommandGroup("probe")
+# Options of a session, by name: of results, of models and of judges.
 RESULT = ("samples", "seed", "level", "out", "overwrite", "json", "latex", "csv")
 MODELS = ("device", "batch", "precision", "cache", "workers", "upright")
 JUDGES = tuple(field.name for field in fields(Judging))
-Shown = Annotated[Session, Only("images", *RESULT, *MODELS)]
+# The options of a probe of images that needs no references.
+ProbeSession = Annotated[Session, Only("images", *RESULT, *MODELS)]
 Captions = Annotated[str, Argument("Captions by image: COCO annotations, JSON, JSONL, CSV, Parquet.")]
+# Default where an image may have several captions.
 SEVERAL = Session(Reading(several=True))
 CLIP = ("openai/clip-vit-base-patch32",)
 METRICS = ("clipscore", "specs")
@@ -70,7 +73,7 @@ def specificity(
 
 
 @command(app)
-def retrieval(captions: Captions, session: Shown = SEVERAL, encoder: Encoders = CLIP, prefix: Prefix = "") -> None:
+def retrieval(captions: Captions, session: ProbeSession = SEVERAL, encoder: Encoders = CLIP, prefix: Prefix = "") -> None:
     """Recall at 1, 5 and 10 from captions to images and back, several captions per image.
 
     Example: captious probe retrieval captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
@@ -85,7 +88,7 @@ def retrieval(captions: Captions, session: Shown = SEVERAL, encoder: Encoders = 
 @command(app)
 def hubness(
     captions: Captions,
-    session: Shown = SEVERAL,
+    session: ProbeSession = SEVERAL,
     encoder: Encoders = CLIP,
     prefix: Prefix = "",
     k: Annotated[int, Option("Number of nearest neighbors.", min=1)] = 10,
@@ -104,7 +107,7 @@ def hubness(
 @command(app)
 def classification(
     labels: Annotated[str, Argument("Rows of an image and its label.")],
-    session: Shown,
+    session: ProbeSession,
     encoder: Encoders = CLIP,
     classes: Annotated[
         Path | None, Option("File of class names, one per line; by default the labels in the data.", metavar="FILE")
@@ -132,7 +135,7 @@ def compositionality(
     pairs: Annotated[
         tuple[str, ...], Argument("Files of image, caption and negative (caption2 too); or of captions only.")
     ],
-    session: Shown,
+    session: ProbeSession,
     metrics: Metrics = METRICS,
     perturbations: Annotated[
         tuple[str, ...] | None,

@@ -48,27 +48,30 @@ from captious.models.segments import (
 )
 from captious.options import Runtime, get_runtime
 
+# Pending rows are written when they reach this size or this age.
 FLUSH_BYTES = 32 << 20
 FLUSH_SECONDS = 5.0
 # Rows that are only in memory are kept for later calls up to this size.
 MEMORY_BYTES = 2 << 30
+# Time between two updates of a segment's time of last use.
 TOUCH_SECONDS = 60.0
+# Size of the pieces in which threads copy rows.
 CHUNK_BYTES = 4 << 20
 
 
 class Store:
-    """Rows of one space. ``root`` is the folder of all stores; without one, rows are only in memory."""
+    """Rows of one space. ``root`` is the folder of all stores; if it is None, rows are only in memory."""
 
     def __init__(
         self, space: FeatureSpace, root: Path | None = None, log: Callable[[str], None] = lambda line: None
     ) -> None:
         self.space, self.root, self.log = space, root, log
         self.folder = root / space.folder if root is not None else None
-        self.segments: list[Segment] = []
+        self.segments: list[Segment] = []  # in the order of search
         self.damaged: dict[Path, str] = {}
-        self._touched: dict[Path, float] = {}
+        self._touched: dict[Path, float] = {}  # time of the last `_touch`
         self._pending: list[tuple[Keys, Rows, Ints32]] = []
-        self._since = 0.0
+        self._since = 0.0  # time of the first pending row
         self._writable = True
 
     def refresh(self) -> None:
@@ -77,7 +80,7 @@ class Store:
         memory = [segment for segment in self.segments if segment.path is None]
         mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
         listed = self._list_segments()
-        for _ in range(10):
+        for _ in range(10):  # usually twice; the limit is for disks on which others write all the time
             before = listed
             try:
                 segments = [mapped.get(path) or self._map(path) for path in listed]
@@ -92,7 +95,9 @@ class Store:
                 return
 
     def gather(self, keys: Keys) -> tuple[Rows, Ints32, Bools]:
-        """Return rows and lengths of keys, and a mask of the stored keys; fastest for sorted keys."""
+        """Return the row and the length (such as a number of tokens) of each key, and a mask of the keys that are
+        stored; other rows are undefined. Sorted keys are fastest.
+        """
         rows = np.empty((len(keys), *self.space.shape), self.space.dtype)
         lengths = np.zeros(len(keys), np.int32)
         stored = np.zeros(len(keys), bool)
@@ -134,7 +139,9 @@ class Store:
         self.segments.insert(0, self._write(segment) if self.folder is not None and self._writable else segment)
 
     def settle(self) -> None:
-        """Write the pending rows, merge small segments, and shrink the cache to its size limit."""
+        """Finish a series of `put`: write the pending rows, merge small segments, and shrink the cache to its size
+        limit.
+        """
         self.flush()
         if self.folder is not None and self.root is not None and self._writable:
             try:
@@ -143,6 +150,7 @@ class Store:
                 shrink(self.root, get_size_limit())
             except OSError as error:
                 self._disable(error)
+        # Of the rows that are only in memory, keep the newest segments up to MEMORY_BYTES.
         memory = np.cumsum([0 if s.path else s.rows.nbytes for s in self.segments])
         self.segments = [s for s, size in zip(self.segments, memory, strict=True) if s.path or size <= MEMORY_BYTES]
 
@@ -165,34 +173,37 @@ class Store:
             return None
 
     def _write(self, segment: Segment) -> Segment:
+        """Write a segment and map it. If that fails, return the segment in memory."""
         assert self.folder is not None and self.root is not None
         try:
             return read_segment(write_segment(self.folder, self.space, segment), self.space)
         except FileNotFoundError as error:
-            if not self.root.is_dir():  # it cannot even be made
+            if not self.root.is_dir():  # the cache folder cannot be created
                 self._disable(error)
-            return segment  # else pruned by another process at once: the rows are still in memory
+            return segment  # or another process pruned the file at once
         except (OSError, DamagedSegment) as error:
             self._disable(error)
             return segment
 
-    def _copy(self, segment: Segment, at: Ints, to: Ints, rows: Rows, lengths: Ints32) -> bool:
-        """Read rows of a segment, with several threads for many rows; return False if they are damaged."""
+    def _copy(self, segment: Segment, source: Ints, target: Ints, rows: Rows, lengths: Ints32) -> bool:
+        """Copy rows and lengths of a segment from the indices ``source`` to the indices ``target``, with threads if
+        there are many. Return False if a row is damaged.
+        """
         step = max(1, CHUNK_BYTES // max(1, prod(self.space.shape) * rows.itemsize))
 
         def copy_chunk(start: int) -> bool:
-            indices = at[start : start + step]
-            rows[to[start : start + step]] = part = segment.rows[indices]
+            indices = source[start : start + step]
+            rows[target[start : start + step]] = part = segment.rows[indices]
             return segment.is_intact(part, indices)
 
-        starts = range(0, len(at), step)
+        starts = range(0, len(source), step)
         if len(starts) > 1:
             with ThreadPoolExecutor(4) as pool:
                 intact = all(pool.map(copy_chunk, starts))
         else:
             intact = all(map(copy_chunk, starts))
         if intact:
-            lengths[to] = segment.lengths[at]
+            lengths[target] = segment.lengths[source]
             self._touch(segment)
         elif segment.path is not None:
             self._skip(segment.path, "its rows are damaged (checksum differs)")
@@ -212,6 +223,7 @@ class Store:
         self.log(f"feature cache: {path.name} {why}; it is skipped (captious cache show lists it)")
 
     def _disable(self, error: Exception) -> None:
+        """Keep new rows in memory only, until the next `refresh`."""
         self._writable = False
         reason = (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split())
         self.log(f"feature cache: {self.folder} cannot be used ({reason}); going on without it")
@@ -222,13 +234,16 @@ _OPEN: OrderedDict[tuple[Path | None, FeatureSpace], Store] = OrderedDict()
 
 
 def open_store(space: FeatureSpace, runtime: Runtime | None = None) -> Store:
-    """Open the store of a space, up to date with other processes; in memory only if the cache is off."""
+    """Open the store of a space and refresh it; it is only in memory if the cache is off. Stores stay open for later
+    calls.
+    """
     runtime = runtime or get_runtime()
     root = get_cache_root() if runtime.cache and get_size_limit() else None
     store = _OPEN.setdefault((root, space), Store(space, root))
     _OPEN.move_to_end((root, space))
     store.log = runtime.log
     store.refresh()
+    # Close the least recently used stores. Two stay open even if their rows in memory are large.
     while len(_OPEN) > MOST_OPEN or (len(_OPEN) > 2 and sum(map(_count_memory, _OPEN.values())) > MEMORY_BYTES):
         _OPEN.popitem(last=False)
     return store
@@ -243,13 +258,16 @@ def _count_memory(store: Store) -> int:
     return sum(segment.rows.nbytes for segment in store.segments if segment.path is None)
 
 
+# Rows are the 16 bytes of a content key.
 FILES = FeatureSpace("", "paths", "content", (16,), "uint8")
 # A file that changed more recently may change again without a new time stamp.
 SETTLED_SECONDS = 2.0
 
 
 def open_file_index() -> Store:
-    """Open the store that maps the state of a file to the key of its content."""
+    """Open the index of files: from the hash of a file's path, size and times (`get_file_state`) to the key of its
+    content.
+    """
     return open_store(FILES)
 
 
@@ -288,6 +306,7 @@ def record(index: Store, states: Sequence[bytes | None], contents: Sequence[byte
 
 LIMIT_VARIABLE = "CAPTIOUS_CACHE_LIMIT"
 LIMIT = "20GB"
+# Files that are being written, before they get their final name.
 DRAFTS = f".*{SUFFIX}.*.part"
 # A draft this old belongs to a process that was killed.
 STALE_SECONDS = 3600.0
@@ -383,12 +402,12 @@ def shrink(root: Path, keep: int) -> int:
     for _, size, path in files:
         if freed >= excess:
             break
-        freed += size * _unlink(path)
+        freed += size * _unlink(path)  # 0 if it could not be removed
     return freed
 
 
 def remove(root: Path, chosen: Callable[[StoreInfo], bool]) -> int:
-    """Remove whole stores, with damaged files and old drafts; return the bytes freed."""
+    """Remove the stores that ``chosen`` selects, with their damaged files and drafts; return the bytes freed."""
     freed = 0
     for info in filter(chosen, list_stores(root)):
         for pattern in (f"*{SUFFIX}", DRAFTS):
@@ -426,6 +445,7 @@ def _read_info(folder: Path, check: bool) -> StoreInfo:
 
 
 def _check(path: Path, header: dict[str, Any]) -> None:
+    """Read all rows of a segment. Raise DamagedSegment if one is damaged."""
     space = FeatureSpace(
         header["encoder"], header["fingerprint"], header["kind"], tuple(header["shape"]), header["dtype"]
     )

@@ -65,7 +65,7 @@ class Classification(Probe):
     templates: Sequence[str]
 
     def document(self) -> Document:
-        """Build a row per encoder, and the most frequent mistakes."""
+        """Build the page: the accuracies of each encoder, its most frequent mistakes, and a chart."""
         depths = DEPTHS[: len(self.rows[0].accuracy)]
         sections = [
             Table(
@@ -112,7 +112,9 @@ def probe_classification(
 def read_labeled(
     source: Any, images: str | Path | None, classes: str | Path | None = None, column: str | None = None
 ) -> LabeledImages:
-    """Read rows of image and label; classes come from a file, one name per line, or are those that occur."""
+    """Read images with their labels. The class names are the lines of the file ``classes``, by default the distinct
+    labels.
+    """
     names, labels = [], []
     for row in read_rows(source):
         columns = (column,) if column else LABEL_COLUMNS
@@ -123,14 +125,14 @@ def read_labeled(
         labels.append(str(label))
     if not labels:
         raise InputError(f"{get_name(source)}: contains no labels")
-    listed = _read_lines(classes, "class names") if classes is not None else sorted(set(labels))
-    if unknown := sorted(set(labels) - set(listed)):
+    class_names = _read_lines(classes, "class names") if classes is not None else sorted(set(labels))
+    if unknown := sorted(set(labels) - set(class_names)):
         raise InputError(f"{get_name(source)}: {len(unknown)} labels are not in {classes}, such as {unknown[0]!r}")
-    if len(listed) < 2:
-        raise InputError(f"{get_name(source)}: one class only ({listed[0]}), expected at least two")
+    if len(class_names) < 2:
+        raise InputError(f"{get_name(source)}: one class only ({class_names[0]}), expected at least two")
     paths = find_image_paths(names, images)
     return LabeledImages(
-        get_name(source), tuple(names), tuple(paths[image] for image in names), tuple(labels), tuple(listed)
+        get_name(source), tuple(names), tuple(paths[image] for image in names), tuple(labels), tuple(class_names)
     )
 
 
@@ -156,7 +158,7 @@ def _read_lines(path: str | Path, what: str) -> list[str]:
 
 
 def encode_classes(encoder: Encoder, classes: Sequence[str], templates: Sequence[str] = TEMPLATES) -> Features:
-    """Compute the mean direction of each class's name in all templates."""
+    """Return a unit vector per class: the normalized mean of the vectors of its name in each template."""
     from captious.models.features import text_features
 
     texts = [template.replace("{}", name) for name in classes for template in templates]
@@ -169,7 +171,7 @@ def encode_classes(encoder: Encoder, classes: Sequence[str], templates: Sequence
 def measure_accuracy(
     labeled: LabeledImages, encoder: Encoder, resampling: Resampling, templates: Sequence[str] = TEMPLATES
 ) -> Accuracy:
-    """Compute the accuracy of one encoder; ties between classes go to the earlier class."""
+    """Predict the nearest class of each image, and compute accuracies and mistakes; the earlier class wins a tie."""
     from captious.models.features import image_features
 
     vectors = encode_classes(encoder, labeled.classes, templates)
@@ -179,16 +181,17 @@ def measure_accuracy(
         raise InputError(f"{labeled.name}: no image can be used: {next(iter(images.faults.values()))}")
     numbers = {name: number for number, name in enumerate(labeled.classes)}
     truth = np.array([numbers[labeled.labels[image]] for image in usable.tolist()])
-    # Images may share a row: rank the classes of each row, then expand by the index.
+    # The classes of each image, nearest first. Equal images share a row: sort once per row, then expand by the index.
     order = np.argsort(-(images.rows @ vectors.T), axis=1, kind="stable")[images.index[usable]]
-    rank = (order == truth[:, None]).argmax(axis=1)
+    rank = (order == truth[:, None]).argmax(axis=1)  # of the true class, from 0
     depths = [depth for depth in DEPTHS if depth == 1 or depth < len(labeled.classes)]
     hits = np.stack([(rank < depth).astype(np.float64) for depth in depths], axis=1)
     cluster = number_clusters([labeled.images[image] for image in usable.tolist()])
     counts = np.bincount(truth, minlength=len(labeled.classes))
-    right = np.bincount(truth, weights=hits[:, 0], minlength=len(labeled.classes)) / np.maximum(counts, 1)
-    by_class = dict(zip(labeled.classes, zip(counts.tolist(), right.tolist(), strict=True), strict=True))
+    class_accuracy = np.bincount(truth, weights=hits[:, 0], minlength=len(labeled.classes)) / np.maximum(counts, 1)
+    by_class = dict(zip(labeled.classes, zip(counts.tolist(), class_accuracy.tolist(), strict=True), strict=True))
     wrong = rank > 0
+    # Pairs of the true class and the nearest one, with their frequencies.
     pairs, times = np.unique(np.stack([truth[wrong], order[wrong, 0]], axis=1), axis=0, return_counts=True)
     confused = [
         (labeled.classes[pairs[pair, 0]], labeled.classes[pairs[pair, 1]], int(times[pair]))

@@ -28,7 +28,7 @@ from captious.runs.tables import IMAGE
 if TYPE_CHECKING:
     from captious.runs.report import Report
 
-# Values closer than this are considered equal to those of the run.
+# A value that differs by less from the stored one is considered the same.
 SAME = 1e-6
 
 
@@ -50,7 +50,8 @@ class StoredItem:
         """Find the item with an id. In parts without this id, only the id column is read."""
         import pyarrow.compute as pc
 
-        first, all_ids = 0, list[str]()
+        first = 0  # index of the part's first item among all items of the report
+        all_ids = list[str]()  # for the error message; too many ids are not searched for a similar one
         for part, name in enumerate(run.names):
             ids = run.table(name, ["id"])["id"]
             row = pc.index(ids, str(id)).as_py()
@@ -67,7 +68,9 @@ class StoredItem:
         raise UnknownKey(f"{run.address}: no item with id {str(id)!r}{hint or example}")
 
     def explain(self, metric: Metric) -> Explanation:
-        """Explain the value of the item under a metric of the run."""
+        """Compute the value of the item again and explain it. Raise InputError if the metric's settings differ from the
+        run's.
+        """
         key, where = str(metric), self.run.address
         summary = self.report.parts[self.part][key]
         if self.image and "image" in metric.needs and self.item.images[0] is None:
@@ -78,18 +81,19 @@ class StoredItem:
         if "references" in metric.needs and self.run.marker.reading.get("store_references") is False:
             raise InputError(f"{where}: contains no references, which explaining {key} needs; score the captions again")
         runtime = get_runtime()
+        # Replay: take replies of judges from the store only, and send no request.
         with using(replace(runtime, judging=replace(runtime.judging, replay=True, dry_run=False))):
             state = self._load_state(metric, summary.corpus)
             explanation = metric.explain(self.item, self.item.ids[0], state)
             current_settings = Signature.of(metric, self.item, state, 0, {}).settings
         # Ignore the setting `list`: the run contains only the items that were selected at reading.
-        settings, stored = (
-            {name: value for name, value in one.items() if name != "list"}
-            for one in (current_settings, summary.signature.settings)
+        current, stored = (
+            {name: value for name, value in settings.items() if name != "list"}
+            for settings in (current_settings, summary.signature.settings)
         )
-        if settings != stored:
-            name = next(one for one in {**settings, **stored} if settings.get(one) != stored.get(one))
-            before, now = (f"{name}:{one[name]}" if name in one else f"no {name}" for one in (stored, settings))
+        if current != stored:
+            name = next(key for key in {**current, **stored} if current.get(key) != stored.get(key))
+            before, now = (f"{name}:{one[name]}" if name in one else f"no {name}" for one in (stored, current))
             raise InputError(f"{where}: {key} was computed with {before}, now it is {now}")
         value, notes = self.values[key], list(explanation.breakdown.notes)
         if value is not None and not abs(value - explanation.value) < SAME:
@@ -97,7 +101,10 @@ class StoredItem:
         return replace(explanation, breakdown=replace(explanation.breakdown, notes=notes))
 
     def _load_state(self, metric: Metric, corpus: str) -> Any:
-        """Return the corpus state of the metric: merged from shards, or prepared again from all captions of the run."""
+        """Return the state with which the metric scores the item. It is prepared from the item only, unless the metric
+        needs the whole corpus: then it is loaded from the run by the fingerprint `corpus`, or, if that is empty,
+        prepared from all captions of the run.
+        """
         if not metric.needs_corpus:
             return metric.prepare(self.item)
         if corpus:

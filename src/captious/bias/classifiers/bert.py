@@ -59,12 +59,13 @@ class Bert:
     def settings(self) -> Mapping[str, Any]:
         """Return everything that can change its numbers; a local model is identified by its weights, not its path."""
         versions = {name: require(name, "bias").__version__ for name in ("torch", "transformers")}
+        # Precision of matrix products, as `use_tf32` sets it.
         products = "tf32" if resolve_device(get_runtime().device).type == "cuda" else "float32"
         model = _get_identity(self.model)
         return {"classifier": self.name, **asdict(self), "model": model, "products": products, **versions}
 
     def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
-        """Return each task in its own group."""
+        """Put each task into a group of its own, because no two are trained together."""
         return [[task] for task in tasks]
 
     def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
@@ -103,10 +104,11 @@ def _load(model: str) -> tuple[Any, Any]:
 
 
 def train(config: Bert, task: ClassifierTask, progress: Progress) -> Floats:
-    """Train on the task's training captions; return the class probabilities of its test captions."""
+    """Train with the task's own seed on its training captions; return the class probabilities of its test captions."""
     torch = require("torch", "bias")
     device = resolve_device(get_runtime().device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), use_tf32():
+        # The first 64 bits of the task's entropy, without the last: torch takes seeds of 63 bits.
         torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)
         return _train(config, task, device, progress)
 
@@ -119,17 +121,17 @@ def _train(config: Bert, task: ClassifierTask, device: Any, progress: Progress) 
     if config.frozen:
         encoder.requires_grad_(False)
         encoder.train(config.frozen_dropout)
-    fused = device.type == "cuda" or None
+    fused = device.type == "cuda" or None  # None: torch chooses
     optimizer = torch.optim.AdamW(
         _group_parameters(config, encoder, head), lr=config.rate, betas=(0.9, 0.98), eps=1e-6, fused=fused
     )
-    words = _encode(tokenizer, task, task.split.train, config.length, device)
+    train_tokens = _encode(tokenizer, task, task.split.train, config.length, device)
     truth = torch.from_numpy(task.train_labels).to(device)
-    order = np.random.default_rng([*task.entropy, 1])
+    generator = np.random.default_rng([*task.entropy, 1])
     for _ in range(config.epochs):
-        for chosen in _split_batches(order.permutation(len(truth)), config.batch):
+        for chosen in _split_batches(generator.permutation(len(truth)), config.batch):
             indices = torch.from_numpy(chosen).to(device)
-            logits = head(_encode_first_token(encoder, words, chosen, indices))
+            logits = head(_encode_first_token(encoder, train_tokens, chosen, indices))
             loss = torch.nn.functional.cross_entropy(logits, truth[indices])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -137,11 +139,11 @@ def _train(config: Bert, task: ClassifierTask, device: Any, progress: Progress) 
         progress(1 / config.epochs)
     encoder.eval()
     head.eval()
-    tested = _encode(tokenizer, task, task.split.test, config.length, device)
+    test_tokens = _encode(tokenizer, task, task.split.test, config.length, device)
     probabilities = []
     with torch.no_grad():
         for chosen in _split_batches(np.arange(len(task.split.test)), 4 * config.batch):
-            logits = head(_encode_first_token(encoder, tested, chosen, torch.from_numpy(chosen).to(device)))
+            logits = head(_encode_first_token(encoder, test_tokens, chosen, torch.from_numpy(chosen).to(device)))
             probabilities.append(torch.softmax(logits.double(), dim=-1).cpu().numpy())
     return np.concatenate(probabilities)
 
@@ -162,7 +164,7 @@ def _group_parameters(config: Bert, encoder: Any, head: Any) -> list[dict[str, A
     named = [*head.named_parameters()]
     if not config.frozen:
         named += [(name, value) for name, value in encoder.named_parameters() if "pooler" not in name]
-    groups: dict[bool, list[Any]] = {True: [], False: []}
+    groups: dict[bool, list[Any]] = {True: [], False: []}  # by whether weight decay applies
     for name, value in named:
         groups[not (name.endswith("bias") or "LayerNorm.weight" in name)].append(value)
     return [
@@ -180,8 +182,11 @@ def _encode(tokenizer: Any, task: ClassifierTask, indices: Any, length: int, dev
     return encoded["input_ids"].to(device), mask.to(device), mask.sum(dim=1).numpy()
 
 
-def _encode_first_token(encoder: Any, words: tuple[Any, Any, Any], chosen: Any, indices: Any) -> Any:
-    ids, mask, lengths = words
+def _encode_first_token(encoder: Any, tokens: tuple[Any, Any, Any], chosen: Any, indices: Any) -> Any:
+    """Return the [CLS] vectors of a batch, which is padded only to its longest caption. ``chosen`` and ``indices`` are
+    the same caption numbers, on the CPU and on the device.
+    """
+    ids, mask, lengths = tokens
     longest = int(lengths[chosen].max())
     return encoder(input_ids=ids[indices, :longest], attention_mask=mask[indices, :longest]).last_hidden_state[:, 0]
 

@@ -119,6 +119,7 @@ class Capture(MeanMetric):
 
     @property
     def _spacy(self) -> str:
+        """The spaCy model for lemmas and nouns, which are also needed with a FACTUAL parser."""
         return parsing.DEFAULT if is_factual(self.parser) else self.parser
 
     def settings(self, state: Shared[CaptureResources]) -> Mapping[str, str]:
@@ -134,13 +135,16 @@ class Capture(MeanMetric):
         return settings
 
     def score_items(self, captions: CaptionSet, state: Shared[CaptureResources]) -> Scored:
-        """Return rows with the sum of the candidates' values, and their number."""
+        """Score each candidate by its mean over the references. A row is the sum over an item's candidates, and their
+        number.
+        """
         self._parse(captions, state.value)
         comparisons = [
             self._pair_references(text, captions.references[owner], state.value)
             for text, owner in zip(captions.candidates.values, captions.candidates.owners.tolist(), strict=True)
         ]
         vectors = self._encode_phrases((one for several in comparisons for one in several), state.value)
+        # A candidate has no value if none of its references has an element.
         values = [
             float(np.mean([self._value(one.compute_credits(vectors)) for one in several])) if several else np.nan
             for several in comparisons
@@ -160,12 +164,12 @@ class Capture(MeanMetric):
     def _pair_references(
         self, text: str, references: Sequence[str], resources: CaptureResources
     ) -> list[ReferencePairings]:
-        """Pair the elements of a caption with those of each reference that has any."""
+        """Pair the elements of a caption with those of each reference; references without elements are left out."""
         alike = partial(_are_synonyms, resources.synonyms, self.whole_words) if resources.synonyms else None
-        theirs = [resources.elements[one] for one in references]
+        elements = [resources.elements[reference] for reference in references]
         return [
             ReferencePairings.of(resources.elements[text], one, tuple(self._weights), alike)
-            for one in theirs
+            for one in elements
             if any(one[kind] for kind in self._weights)
         ]
 
@@ -187,11 +191,13 @@ class Capture(MeanMetric):
         resources.elements.update({text: collect_elements(facts[text], stop_nouns) for text in new})
 
     def _parse_facts(self, texts: Sequence[str], factual: Factual | None) -> Mapping[str, Sequence[Fact]]:
+        """Parse each text into its tuples, by SPICE's rules or by a FACTUAL model."""
         if factual is None:
             return parse_facts(texts, self.parser, legacy_fragments=False)
+        # A FACTUAL model reads one sentence at a time.
         split = {text: [text[one.starts[0] : one.stops[-1]] for one in split_sentences(text)] for text in texts}
-        every = [sentence for parts in split.values() for sentence in parts]
-        facts = get_facts(every, factual.name, factual.fingerprint, factual.facts)
+        sentences = [sentence for parts in split.values() for sentence in parts]
+        facts = get_facts(sentences, factual.name, factual.fingerprint, factual.facts)
         parses = parsing.parse(texts, self._spacy)
         return {
             text: list(normalize_facts((fact for one in split[text] for fact in facts[one]), parse))
@@ -199,7 +205,9 @@ class Capture(MeanMetric):
         }
 
     def break_down(self, item: CaptionSet, state: Shared[CaptureResources]) -> Breakdown:
-        """List the elements, which share the F-score of their kind by their credits; missed ones add nothing."""
+        """Break the value down by elements: the F-score of a kind is divided among the caption's elements by their
+        credits. Elements that only the references have are listed too, and add 0.
+        """
         self._parse(item, state.value)
         texts = item.candidates.values
         parts: list[Contribution] = []
@@ -255,25 +263,31 @@ class ReferencePairings:
 
 
 def _are_synonyms(synonyms: Synonyms, whole_words: bool, one: str, other: str) -> bool:
+    """Call ``synonyms``; its arguments are in the order in which `functools.partial` can bind the first two."""
     return synonyms(one, other, whole_words)
 
 
 def _list_parts(
     kind: Kind, weight: float, rank: int, pairings: Sequence[Pairing], credits: Sequence[Credits]
 ) -> Iterator[Contribution]:
-    """Yield the elements of a caption with what each adds over all references, then the missed elements."""
+    """Yield the elements of one kind: those of the caption with what they add to the value, then those elements of the
+    references that have no partner, which add 0.
+    """
     number = len(pairings)
-    for index, fact in enumerate(pairings[0].ours):
-        counts = [float(one.ours[index]) for one in credits]
-        best = max(range(number), key=lambda reference: _rank(pairings[reference], index, counts[reference]))
-        adds = sum(one.f * count / one.ours.sum() for one, count in zip(credits, counts, strict=True) if count)
+    for index, fact in enumerate(pairings[0].ours):  # the caption's elements are the same in all pairings
+        element_credits = [float(one.ours[index]) for one in credits]
+        best = max(range(number), key=lambda reference: _rank(pairings[reference], index, element_credits[reference]))
+        # The element's share of the F-score with each reference, summed over the references.
+        adds = sum(
+            one.f * credit / one.ours.sum() for one, credit in zip(credits, element_credits, strict=True) if credit
+        )
         way = pairings[best].partners[index][1] if index in pairings[best].partners else "soft"
-        nearest = credits[best].nearest.get(index, ()) if counts[best] else ()
+        nearest = credits[best].nearest.get(index, ()) if element_credits[best] else ()
         details = {
-            "result": way if counts[best] else "extra",
+            "result": way if element_credits[best] else "extra",
             "kind": kind,
             "nearest": ", ".join(nearest),
-            "counts": float(np.mean(counts)),
+            "counts": float(np.mean(element_credits)),
         }
         yield Contribution(", ".join(fact), weight * adds / number, rank, details)
     missed: dict[Fact, list[float]] = {}
@@ -282,29 +296,34 @@ def _list_parts(
         for index, fact in enumerate(pairing.theirs):
             if index not in paired:
                 missed.setdefault(fact, []).append(float(one.theirs[index]))
-    for fact, counts in missed.items():
-        details = {"result": "missed", "kind": kind, "nearest": "", "counts": float(np.mean(counts))}
+    for fact, missed_credits in missed.items():
+        details = {"result": "missed", "kind": kind, "nearest": "", "counts": float(np.mean(missed_credits))}
         yield Contribution(", ".join(fact), 0.0, rank, details)
 
 
-def _rank(pairing: Pairing, index: int, count: float) -> tuple[int, float]:
-    """Rank the partner of an element: an equal one is best, then a synonym, then the largest cosine."""
+def _rank(pairing: Pairing, index: int, credit: float) -> tuple[int, float]:
+    """Return the sort key of an element's match in one reference: equal beats synonym, which beats soft; then the
+    credit.
+    """
     way = pairing.partners[index][1] if index in pairing.partners else ""
-    return ("", "synonym", "equal").index(way), count
+    return ("", "synonym", "equal").index(way), credit
 
 
 def normalize_facts(facts: Iterable[Fact], parse: Sequence[parsing.Parse]) -> Iterator[Fact]:
-    """Yield a FACTUAL model's tuples in the lemmas of the text, only those whose objects are nouns of it."""
+    """Lemmatize the objects in a FACTUAL model's tuples, and yield the tuples whose objects are nouns of the parsed
+    text.
+    """
     words = [word for sentence in parse for word in sentence]
     lemmas = {word.text.lower(): get_lemma(word.text, word.tag, word.lemma) for word in words}
     nouns = {lemmas[word.text.lower()] for word in words if word.tag.startswith("NN")}
     for fact in facts:
-        ends = {0, 2} if len(fact) == 3 else {0}
+        # (object, attribute) or (object, relation, object)
+        objects = {0, 2} if len(fact) == 3 else {0}
         parts = tuple(
-            " ".join(lemmas.get(word, word) for word in part.lower().split()) if place in ends else part.lower()
-            for place, part in enumerate(fact)
+            " ".join(lemmas.get(word, word) for word in part.lower().split()) if index in objects else part.lower()
+            for index, part in enumerate(fact)
         )
-        if all(word in nouns for place in ends for word in parts[place].split()):
+        if all(word in nouns for index in objects for word in parts[index].split()):
             yield parts
 
 

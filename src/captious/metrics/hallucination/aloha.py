@@ -137,8 +137,8 @@ class Aloha(MeanMetric):
         return plan_requests(load_judge(self.model), requests, REPLY_TOKENS)
 
     def score_items(self, captions: CaptionSet, state: Shared[AlohaState]) -> Scored:
-        """Score items. A row is the sum over candidates and their number."""
-        captions.keep(("state", self), state)  # explanations need the store with the replies
+        """Score each candidate by its worst object. A row is the sum over an item's candidates, and their number."""
+        captions.keep(("state", self), state)  # `page_explanations` gets this state, whose judge has the replies
         judge = state.value.judge
         before = replace(judge.usage) if judge is not None else Usage()
         matched = self._match_candidates(captions, state.value)
@@ -155,6 +155,7 @@ class Aloha(MeanMetric):
         return Scored(candidate_means(captions, values), reasons, {OBJECTLESS: objectless}, notes=notes)
 
     def _compute_value(self, matched: Sequence[MatchedObject]) -> float:
+        """Return the least similarity; 1 if no object counts."""
         counted = [one.similarity for one in matched if one.nearest or self.unmatched == "zero"]
         return min(counted, default=1.0)
 
@@ -188,13 +189,15 @@ class Aloha(MeanMetric):
         return lists
 
     def _list_reference_objects(self, captions: CaptionSet, state: AlohaState) -> list[list[NamedObject] | Failure]:
-        """List the distinct objects of all references of each item, with those of its column `objects`."""
+        """List the distinct objects of each item's references, and with ``detections`` those of its column `objects`.
+        """
         lists: list[list[NamedObject] | Failure] = []
         if state.judge is None:
-            each = iter(find_nouns(captions.references.values, self.tagger))
+            nouns = iter(find_nouns(captions.references.values, self.tagger))  # one list per reference
             for number in captions.references.counts.tolist():
-                lists.append(list(dict.fromkeys(name for _ in range(number) for name in next(each))))
+                lists.append(list(dict.fromkeys(name for _ in range(number) for name in next(nouns))))
         else:
+            # The chat model reads all references of an item as one text.
             listed = self._list_objects([*map(_join_references, captions.references)], state, "in references")
             lists = [one if isinstance(one, Failure) else add_head_nouns(one) for one in listed]
         if not self.detections:
@@ -203,13 +206,13 @@ class Aloha(MeanMetric):
         combined = []
         for id, objects, value in zip(captions.ids, lists, column, strict=True):
             words = parse_text_list(value, id, OBJECT_COLUMN) or []
-            seen = [NamedObject((singularize(word.lower()),)) for word in words]
-            combined.append(objects if isinstance(objects, Failure) else list(dict.fromkeys([*objects, *seen])))
+            detected = [NamedObject((singularize(word.lower()),)) for word in words]
+            combined.append(objects if isinstance(objects, Failure) else list(dict.fromkeys([*objects, *detected])))
         return combined
 
     @property
     def explains_on_page(self) -> bool:
-        """The marked caption."""
+        """True: the page shows the captions with their objects marked."""
         return True
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Shared[AlohaState]) -> list[Why]:
@@ -230,7 +233,9 @@ class Aloha(MeanMetric):
         return build_page_explanations(chosen, _mark_objects(chosen, matched), [*map("; ".join, summaries)], lines)
 
     def break_down(self, item: CaptionSet, state: Shared[AlohaState]) -> Breakdown:
-        """Break the value down by objects with their partners; the worst object has the full value."""
+        """Break the value down by objects. The value is a minimum, so the worst object of a caption adds all of it,
+        others 0.
+        """
         matched = self._match_candidates(item, state.value)
         parts = []
         for rank, one in enumerate(matched):
@@ -300,11 +305,12 @@ def match_objects(
 
 
 def _mark_objects(captions: CaptionSet, matched: Sequence[list[MatchedObject] | Failure]) -> list[MarkedText]:
-    """Mark the objects of every candidate: right if a reference names them, wrong for the worst, unknown for others."""
+    """Mark the objects of every candidate: right if a reference names it, wrong if it is the worst, else unknown."""
     runs = []
     for text, objects in zip(captions.candidates.values, matched, strict=True):
         matches = [] if isinstance(objects, Failure) else objects
         least = min((one.similarity for one in matches), default=1.0)
+        # Verdicts by the last word of an object's name, in the singular: "brown dogs" marks "dogs" in the caption.
         verdicts = {
             singularize(word.split()[-1]): "right"
             if one.similarity >= EQUAL
@@ -319,7 +325,7 @@ def _mark_objects(captions: CaptionSet, matched: Sequence[list[MatchedObject] | 
 
 
 def _find_runs(text: str, verdicts: Mapping[str, str]) -> list[Run]:
-    """Find the words of a text that have a verdict."""
+    """Return start, stop and verdict of each word of a text whose singular has a verdict."""
     return [
         (start, stop, verdicts[word])
         for sentence in split_sentences(text)
@@ -400,17 +406,19 @@ def read_objects(reply: Reply) -> list[NamedObject]:
     objects = []
     for line in read_bullets(require_complete(reply)):
         words = [word.strip(" .").lower() for word in _ALTERNATIVES.split(line.partition("(")[0].strip())]
-        if named := tuple(word for word in words if len(word) + 2 >= SHORTEST):
-            objects.append(NamedObject(named, bool(_UNSURE.search(line))))
+        # `read_bullets` has removed hyphen and space, which SHORTEST includes.
+        if names := tuple(word for word in words if len(word) + 2 >= SHORTEST):
+            objects.append(NamedObject(names, bool(_UNSURE.search(line))))
     return list(dict.fromkeys(objects))
 
 
 def add_head_nouns(objects: Sequence[NamedObject]) -> list[NamedObject]:
-    """Return the objects, followed by the last word of each phrase as an object of its own.
+    """Return the objects, followed by the last word of each as an object of its own.
 
     >>> [str(one) for one in add_head_nouns([NamedObject(("brown dog",)), NamedObject(("cat",))])]
     ['brown dog', 'cat', 'dog']
     """
     # In English noun phrases the head is the last word: "brown dog" also allows "dog".
     heads = [NamedObject((singularize(word.split()[-1]),)) for one in objects for word in one.words]
+    # In references, an object that is only possible is an object like any other.
     return list(dict.fromkeys([*(one._replace(unsure=False) for one in objects), *heads]))
