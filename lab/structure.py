@@ -29,8 +29,8 @@ How each number is counted:
 - Class names used more than once: names that two or more ``class`` statements of the package define, at any depth.
 - Marked private: modules, or modules in a directory, whose name starts with one underscore.
 - Neither private nor named by a stub: modules of a package whose stub exists (not those of `WITHOUT_STUB`),
-  without an underscore, that nothing names. A stub names a module by a name of it (``from a.b import c as c``), or by itself
-  (``import a.b``: other packages or the guides import it). The ``__init__.py`` of a directory names what it imports, a
+  without an underscore, that nothing names. A stub names a module by a name of it (``from a.b import c as c``), or by
+  itself (``import a.b``: other packages or the guides import it). The ``__init__.py`` of a directory names what it imports, a
   registry what it writes as ``"module:name"``. ``--public`` lists them.
 - Private modules that another package imports: their own ``__init__.pyi`` do not count. ``--public`` lists them.
 - Docstrings without their subject: the first sentence starts with a preposition, a possessive, a relative word or a
@@ -78,7 +78,8 @@ def leaves(command):
     children = getattr(command, "commands", None)
     return [command] if children is None else [leaf for child in children.values() for leaf in leaves(child)]
 
-tree = cli.build() if hasattr(cli, "build") else cli.app
+tree = next(getattr(cli, name) for name in ("build_app", "build", "app") if hasattr(cli, name))
+tree = tree() if callable(tree) and not hasattr(tree, "commands") and not hasattr(tree, "registered_commands") else tree
 if not hasattr(tree, "commands"):  # an older tree, which used typer
     import typer
     tree = typer.main.get_command(tree)

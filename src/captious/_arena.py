@@ -14,7 +14,6 @@ import numpy as np
 
 from captious._compare import align_systems, get_captions, name_systems
 from captious._core.types import Floats, Ints
-from captious._evaluate import check_settings
 from captious._tournament import Elo, Tournament, estimate_online_elo
 from captious._version import __version__
 from captious.captions import CaptionSet, ImageData
@@ -37,7 +36,17 @@ from captious.metrics.judges.matches import (
 )
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
-from captious.options import Missing, Option, Reading, Resampling, Runtime, check_value, get_choices, using
+from captious.options import (
+    Missing,
+    Option,
+    Reading,
+    Resampling,
+    Runtime,
+    check_settings,
+    check_value,
+    get_choices,
+    using,
+)
 from captious.render import (
     Cell,
     Column,

@@ -10,13 +10,14 @@ from typing import Any
 from captious._compare import group_by_system
 from captious._core.languages import ENGLISH, LANGUAGE_COLUMN, LANGUAGES, find_language, parse_language_code
 from captious._core.values import PlainState
-from captious._evaluate import Specs, check_specs, evaluate
+from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.join import format_first, set_language
 from captious.io.read import read, reading_of
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.requests import Specs, check_specs
 from captious.options import Missing, Reading, Resampling, Runtime
 from captious.render import Column, Document, Result, Table, link
 from captious.runs import Report

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from captious._core.values import PlainState
-from captious._evaluate import Scoring, Specs, check_specs, evaluate_systems
+from captious._evaluate import Scoring, evaluate_systems
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.formats import get_name
@@ -20,6 +20,7 @@ from captious.io.read import read_all
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.requests import Specs, check_specs
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value, using
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table
 from captious.render.tables import format_csv, get_provenance, write_csv

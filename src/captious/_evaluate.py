@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
-from types import NoneType
 from typing import Any
 
-from captious._core.specs import split_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.check import find_misleading
 from captious.io.read import read, reading_of
 from captious.metrics.chunks import measure_all, measure_systems
-from captious.metrics.contract import Metric, refuse_undeclared
+from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import ALL, DEFAULT, parse_all
-from captious.options import Missing, Reading, Resampling, Runtime, get_runtime, using
+from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.requests import Specs, choose_metrics
+from captious.options import Missing, Reading, Resampling, Runtime, check_settings, using
 from captious.runs.report import Report, compute_intervals, compute_system_intervals
 from captious.runs.report_sections import format_reasons
 from captious.runs.source import MemoryItems, StoredItems
-
-Specs = str | Metric | Iterable[str | Metric]
-NAMED = "; pass references by name, references=..."
 
 
 @dataclass(frozen=True)
@@ -63,54 +57,6 @@ def _collect_warnings(captions: CaptionSet, measurements: Collection[Measurement
             labels.setdefault(format_reasons(measurement), []).append(measurement.metric.label)
     warnings += [f"{', '.join(metrics)}: items without a value: {why}" for why, metrics in labels.items()]
     return list(dict.fromkeys(warnings))
-
-
-def check_specs(specs: Any) -> list[str | Metric]:
-    """Return metrics and written metrics as a list; raise InputError if one cannot be parsed."""
-    entries = _list_entries(specs)
-    _parse_entries(entries)
-    return entries
-
-
-def choose_metrics(specs: Any) -> list[str | Metric]:
-    """Parse written metrics once; ``all`` is kept as text, because its meaning depends on the captions."""
-    entries = _list_entries(specs)
-    parsed = _parse_entries(entries)
-    texts = [part for entry in entries if isinstance(entry, str) for part in split_specs(entry)]
-    return entries if any(text.lower() == ALL for text in texts) else list(parsed)
-
-
-def _list_entries(specs: Any) -> list[str | Metric]:
-    captions = isinstance(specs, (Mapping, CaptionSet, PathLike)) or hasattr(specs, "shape")
-    if captions or not isinstance(specs, (str, Metric, Iterable)):
-        hint = NAMED if captions else ""
-        raise InputError(f"metrics: {type(specs).__name__}, expected written metrics such as {DEFAULT!r}{hint}")
-    entries = [specs] if isinstance(specs, (str, Metric)) else list(specs)
-    for entry in entries:
-        if not isinstance(entry, (str, Metric)):
-            hint = NAMED if isinstance(entry, (list, tuple, Mapping)) else ""
-            raise InputError(
-                f"metrics: contains {type(entry).__name__}, expected written metrics such as {DEFAULT!r}{hint}"
-            )
-    return entries
-
-
-def _parse_entries(entries: Sequence[str | Metric]) -> list[Metric]:
-    """Parse written metrics; the error hints at ``references=`` if an entry looks like a caption or a file name."""
-    metrics = [entry for entry in entries if isinstance(entry, Metric)]
-    if metrics and len(metrics) == len(entries):
-        for metric in metrics:
-            refuse_undeclared(metric)
-        return list(dict.fromkeys(metrics))
-    try:
-        return parse_all(entries)
-    except InputError as error:
-        texts = [entry for entry in entries if isinstance(entry, str)]
-        # Other libraries take references as second argument: a caption or a file name was meant for them.
-        meant = any(re.search(r"^[^(,]*\w \w|\.(?:jsonl?|csv|tsv|parquet|gz)$", text) for text in texts)
-        if not meant or "commas stand between" in str(error):
-            raise
-        raise InputError(f"{error}{NAMED}") from None
 
 
 def evaluate(
@@ -263,14 +209,3 @@ def set_language(captions: CaptionSet, report: Report) -> CaptionSet:
         named = theirs or "no language"
         raise InputError(f"{captions.name}: language={captions.language!r}, {report.name} was scored with {named}")
     return replace(captions, language=theirs)
-
-
-def check_settings(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
-    """Check the types of the settings of a run; return them with the runtime filled in."""
-    if not isinstance(resampling, Resampling):
-        raise InputError(f"resampling: {type(resampling).__name__}, expected one such as Resampling(samples=1000)")
-    if not isinstance(runtime, (Runtime, NoneType)):
-        raise InputError(f"runtime: {type(runtime).__name__}, expected one such as Runtime(device='cpu')")
-    if progress is not None and not callable(progress):
-        raise InputError(f"progress: {type(progress).__name__}, expected a function that takes the name of a step")
-    return resampling, runtime or get_runtime()

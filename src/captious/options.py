@@ -374,3 +374,14 @@ class Output(Options):
         forms = [name for name in ("json", "latex", "csv") if getattr(self, name)]
         if len(forms) > 1:
             raise InputError(f"{forms[0]}=True as well as {forms[1]}=True, expected one form to print")
+
+
+def check_settings(resampling: Any, runtime: Any, progress: Any = None) -> tuple[Resampling, Runtime]:
+    """Check the types of the settings of a run; return them with the runtime filled in."""
+    if not isinstance(resampling, Resampling):
+        raise InputError(f"resampling: {type(resampling).__name__}, expected one such as Resampling(samples=1000)")
+    if not isinstance(runtime, (Runtime, NoneType)):
+        raise InputError(f"runtime: {type(runtime).__name__}, expected one such as Runtime(device='cpu')")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress: {type(progress).__name__}, expected a function that takes the name of a step")
+    return resampling, runtime or get_runtime()

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._core.types import Floats, Ints
-from captious._evaluate import Specs
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.columns import OBJECT_COLUMN
@@ -25,6 +24,7 @@ from captious.io.join import format_first, gather_references, set_language
 from captious.metrics.contract import CandidateMetric, Metric, Need, Shared, TokenMetric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.requests import Specs
 from captious.metrics.rows import TypeSets, find_missing_inputs
 from captious.options import Reading, Runtime, get_runtime, using
 from captious.runs.report import ByMetric

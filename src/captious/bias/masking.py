@@ -35,7 +35,8 @@ class Mask:
 
     @classmethod
     def from_name(cls, text: str) -> Mask:
-        """Return the mask of a list's name, of a file with one word per line, of several joined by commas, or ``none``.
+        """Return the mask of a word list, of a file with one word per line, or of several of them joined by commas;
+        ``none`` hides nothing.
 
         >>> mask = Mask.from_name("race")
         >>> mask.token, len(mask.words), len(Mask.from_name("gender").words), len(Mask.from_name("age,race").words)
@@ -73,6 +74,7 @@ def _read_lines(path: Path, what: str) -> list[str]:
         raise InputError(f"{what}: cannot be read as UTF-8 text ({error})") from None
 
 
+# Places where NLTK's `word_tokenize` splits, in its Treebank style; `_INFIX` is where spaCy splits in addition.
 _QUOTES = re.compile(r"([\"“”«»])")
 _FINAL_STOP = re.compile(r"(?<!\.)(\.)(?=[\])}>\"' ]*(?:\s|$))")
 _SINGLE = re.compile(r"(\.\.\.|--|[;@#$%&?!\[\](){}<>])")
@@ -113,7 +115,7 @@ STYLES: dict[str, Callable[[str], list[str]]] = {"plain": tokenize_plain, "treeb
 
 
 def tokenize_captions(captions: Iterable[str], style: Style = "plain") -> list[Tokens]:
-    """Split each caption into lower-cased words; masking, alignment and vocabulary share this tokenizer."""
+    """Split each caption into lower-cased words; masks and vocabularies are compared with these."""
     return [_tokenize(caption, style) for caption in captions]
 
 
@@ -123,9 +125,10 @@ def _tokenize(caption: str, style: Style) -> Tokens:
 
 
 def mask_captions(captions: Sequence[Tokens], mask: Mask, allowed: Collection[str] | None = None) -> list[Tokens]:
-    """Hide the mask's words; with ``allowed`` words, as for human captions, hide all others too.
+    """Replace the mask's words by ``<mask>`` and, if ``allowed`` is given, all words outside it by ``<unk>``.
 
-    Masking goes first: a hidden word is never also unknown.
+    ``allowed`` is for human captions, which are aligned with a vocabulary (`choose_vocabulary`). A mask word becomes
+    ``<mask>`` whether it is allowed or not.
 
     >>> mask_captions([("a", "woman", "rides", "a", "unicycle")], Mask.from_name("gender"), {"a", "rides"})
     [('a', '<mask>', 'rides', 'a', '<unk>')]
@@ -142,7 +145,8 @@ def mask_captions(captions: Sequence[Tokens], mask: Mask, allowed: Collection[st
 def as_words(caption: Tokens, token: str, style: Style = "plain") -> list[str]:
     """Convert a masked caption to the words that the LSTM and the linear classifier read.
 
-    In the originals' style spaCy cuts ``<unk>`` into three ordinary words; in ours it is one.
+    With ``treebank`` tokens are split again as by spaCy, like in the original code, where ``<unk>`` becomes three
+    ordinary words. With ``plain`` it stays one.
 
     >>> as_words(("a", "<mask>", "<unk>"), "ageword"), as_words(("a", "<unk>"), "ageword", "treebank")
     (['a', 'ageword', '<unk>'], ['a', '<', 'unk', '>'])
@@ -161,7 +165,7 @@ def as_text(caption: Tokens, mask: str = "[MASK]", unknown: str = "[UNK]") -> st
 
 
 def count_empty(captions: Iterable[Tokens]) -> int:
-    """Count the captions that consist of symbols only after masking.
+    """Count the captions without a word: masking and alignment replaced all words by ``<mask>`` or ``<unk>``.
 
     >>> count_empty([("<mask>",), ("a", "<mask>"), ()])
     2
@@ -176,18 +180,20 @@ def choose_vocabulary(
     human: Sequence[Tokens],
     raw: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> frozenset[str] | None:
-    """Return the words that human captions keep, by ``choice``; None for all.
+    """Return the words that stay in human captions when they are aligned with the model's; None if all stay.
 
     ``model``
-        Words of the model's own captions of this run, the published method, mask words aside since they are hidden
-        first. The originals reuse one gender-masked vocabulary per model for every attribute; name its file for that.
+        All words of the model's captions, as published. That mask words are among them does not matter, since they are
+        hidden first. The original code uses the vocabulary of a model's gender-masked captions for every attribute; to
+        reproduce this, pass a file.
     ``human`` or ``human:N``
-        The N most common words of the human captions, by default as many as the model's captions have (RELIC,
-        appendix C). With ``raw`` captions they are counted between spaces, as RELIC did: "field." and "field" are two.
-    a file, one word per line; ``{model}`` in its name is replaced by the captioner's
-        As given.
+        The N most common words of the human captions (RELIC, appendix C); without N, as many as the model uses. With
+        the ``raw`` captions (of the model, of people), words are split at spaces, as RELIC did: "field." and "field"
+        are two words.
+    a file
+        The words of the file, one per line; ``{model}`` in its path is replaced by ``name``, that of the captioner.
     ``none``
-        Everything.
+        All words.
 
     >>> model, human = [("a", "dog")], [("a", "dog", "and", "a", "cat"), ("a", "cat", "sits")]
     >>> sorted(choose_vocabulary("model", "m", model, human)), sorted(choose_vocabulary("human", "m", model, human))
@@ -222,7 +228,7 @@ def choose_vocabulary(
 
 
 def _is_json(text: str) -> bool:
-    """Return True if a text is a JSON object, list or string; a single number is a word.
+    """Return True if a text is a JSON object, list or string; not for a number, which may be the only word of a list.
 
     >>> _is_json('["a", "dog"]'), _is_json('{"a": 1}'), _is_json("a dog")
     (True, True, False)
@@ -234,7 +240,7 @@ def _is_json(text: str) -> bool:
 
 
 def measure_unknown_share(captions: Sequence[Tokens]) -> float:
-    """Measure the share of words that alignment hid.
+    """Return the share of words that alignment replaced by ``<unk>``.
 
     >>> measure_unknown_share([("a", "<mask>", "rides", "<unk>")])
     0.25

@@ -75,7 +75,7 @@ ALL_OF_THEM = "--metrics all is every one that needs no model"
 
 
 def _list_metrics(classes: Sequence[type[Metric]]) -> Document:
-    """Return the list of metrics: their names by what they need, and each with a sentence."""
+    """Return a document of two tables: the names of the metrics by what they need, and a row about each metric."""
     from captious.render import Document, Table
 
     by_needs: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ def format_card(metric: type[Metric]) -> str:
 
 
 def _format_direction(kind: type[Metric]) -> str:
-    """Return which values are better, by variant if the variants differ."""
+    """Return whether higher or lower values are better, by variant if the variants differ."""
     variants = [
         (f"{name}={value}", kind(**{name: value})) for name, values in kind.variants.items() for value in values
     ]
@@ -117,7 +117,7 @@ def _format_direction(kind: type[Metric]) -> str:
 
 
 def list_facts(kind: type[Metric]) -> list[tuple[str, str]]:
-    """List needs, range, direction, whether it explains its values, variants and citation."""
+    """List the facts on a metric's card as (name, value): needs, range, direction, languages, variants, citation."""
     from captious._core.languages import find_language
 
     metric = kind()
@@ -216,7 +216,7 @@ def _format_values(metric: str, name: str, hint: Any) -> str:
 
 
 def _format_body(text: str) -> list[str]:
-    """Return the lines of a docstring, with its doctest as a code block."""
+    """Convert the lines of a docstring to Markdown: a doctest becomes a code block, and ``::`` a colon."""
     lines: list[str] = []
     fenced = False
     for line in text.split("\n"):

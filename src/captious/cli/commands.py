@@ -44,7 +44,7 @@ class Command(click.Command):
 
     @cached_property
     def own_params(self) -> list[Param]:
-        """Options and arguments of the function."""
+        """The options and arguments of the function, as `Param`."""
         params = list_params(self.function)
         twice = [name for name, number in Counter(param.name for param in params).items() if number > 1]
         if twice:
@@ -84,7 +84,7 @@ class Command(click.Command):
         return format_command_help(ctx.command_path, self.help or "", self.own_params, full=True)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments after checking them; a line that a shell completes is incomplete and not checked."""
+        """Parse the arguments; check them first, except for help and for the incomplete line of a shell completion."""
         flags = [param.flag for param in self.own_params if param.option.words]
         # Click takes one word per flag; `--captions a.json b.json` becomes `--captions a.json --captions b.json`.
         args = _repeat_flags(args, flags)
@@ -97,6 +97,7 @@ class Command(click.Command):
             raise
 
     def _refuse_mistakes(self, ctx: click.Context, args: list[str], flags: Sequence[str]) -> None:
+        """Fail on a missing argument, a repeated option or an extra argument, with a message that helps."""
         values, extra, order = self.make_parser(ctx).parse_args(list(args))
         for param in self.params:
             if (
@@ -114,7 +115,7 @@ class Command(click.Command):
             ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
 
     def _hint(self, extra: Sequence[str]) -> str:
-        """Return a hint about extra arguments: references, or files that the shell expanded from a pattern."""
+        """Return a hint about extra arguments: quote the pattern of the shards, or pass references with -r."""
         names = {param.name for param in self.own_params}
         if len(extra) > 1 and {"predictions", "engine"} <= names:
             return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
@@ -136,13 +137,13 @@ class CommandGroup(click.Group):
         return list(self.commands)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the command of the first word."""
+        """Find the command that the first argument names; fail with a suggestion if there is none."""
         if not ctx.resilient_parsing and args[0] not in self.commands and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}{format_suggestion(args[0], self.commands)}")
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options of the group itself; without any word, print the help."""
+        """Parse the options of the group itself; without arguments, print the help and exit with 2."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
@@ -203,12 +204,12 @@ def _make_help_all_option() -> click.Option:
 
 
 def _is_missing(parsed: Any) -> bool:
-    """Return True unless click's parser found words; versions of click differ in the value for none."""
+    """Return True if click's parser found no value; versions of click return different objects for that."""
     return not isinstance(parsed, (str, tuple)) or parsed == ()
 
 
 def _repeat_flags(args: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the words of a command line with a flag before each word that belongs to it.
+    """Return a command line with each of ``flags`` repeated before all of its words, as click expects it.
 
     >>> _repeat_flags(["new.toml", "--captions", "a.json", "b.json", "--images", "photos"], ["--captions"])
     ['new.toml', '--captions', 'a.json', '--captions', 'b.json', '--images', 'photos']

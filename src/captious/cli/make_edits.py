@@ -45,6 +45,7 @@ def edits(
     if output.out is None and not look and not output.json:
         raise InputError("nothing to do with the edits: expected --out FILE, --look NUMBER or --json")
     refuse_existing(output.out, output.overwrite)
+    # --out is a file of captions here and not the report that `working` and `deliver` expect, so both get no output.
     with replace(session, output=replace(output, out=None)).working() as step:
         texts = session.read(captions)
         step("editing")

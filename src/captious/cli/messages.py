@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from captious.cli.params import Param
 
 _ARGUMENT = re.compile(
-    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays: it matches without a name
+    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays: it has no group "name"
       | \w\([^()]*\)                    # and so do parameters of a metric, such as cider(idf=refs)
       | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
     re.VERBOSE,
@@ -41,7 +41,7 @@ def replace_arguments(message: str, params: Sequence[Param]) -> str:
         value = match["value"].rstrip(".…:")
         punctuation = match["value"][len(value) :] if value else ""
         if param.kind is bool:
-            # A switch has one flag, which changes its default: several=False, the default, has none and stays.
+            # A flag sets the opposite of a switch's default. There is none for the default itself: it stays.
             return param.flag + punctuation if value == str(not param.default) else match[0]
         value = value.strip("'")
         return f"{param.flag} {value}{punctuation}" if value else param.flag

@@ -73,7 +73,9 @@ def specificity(
 
 
 @command(app)
-def retrieval(captions: Captions, session: ProbeSession = SEVERAL, encoder: Encoders = CLIP, prefix: Prefix = "") -> None:
+def retrieval(
+    captions: Captions, session: ProbeSession = SEVERAL, encoder: Encoders = CLIP, prefix: Prefix = ""
+) -> None:
     """Recall at 1, 5 and 10 from captions to images and back, several captions per image.
 
     Example: captious probe retrieval captions.jsonl --images photos/ --encoder captious-mini,captious-mini-specs
@@ -164,6 +166,7 @@ def hallucination(
     systems: SystemFiles,
     session: Annotated[
         Session,
+        # `Only` takes names of options; the tuples just keep the lines short.
         Only(
             *("references", "images", "items", "missing", "several", "format", "id_column", "candidate_column"),
             "unpack_limit",
@@ -195,6 +198,7 @@ def hallucination(
 def stress(
     session: Annotated[
         Session,
+        # `Only` takes names of options; the tuples just keep the lines short.
         Only(
             *("references", "images", "missing", "format", "id_column", "references_id_column", "candidate_column"),
             "unpack_limit",
@@ -211,7 +215,7 @@ def stress(
     vocabulary: ObjectVocabulary = "coco-repaired",
     list_: Annotated[bool, Option("Only print the list of edits.")] = False,
 ) -> None:
-    """The stress card of metrics: what wrong, damaged, harmless and padded captions do to each of them.
+    """Print the stress card of metrics: what wrong, damaged, harmless and padded captions do to each of them.
 
     The same items are drawn for all metrics. A card has a verdict for each edit, dose curves, exchange rates, and the
     captions on which a metric reacts worst; it has no overall score. --dry-run prints the requests to chat models.

@@ -62,7 +62,8 @@ def score(
     Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002
     """
-    from captious._evaluate import choose_metrics, evaluate
+    from captious._evaluate import evaluate
+    from captious.metrics.requests import choose_metrics
 
     chosen = choose_metrics(add or metrics)  # a misspelt name is reported before anything is read
     kind = _get_source_kind(predictions, session.output)

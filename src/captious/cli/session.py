@@ -91,11 +91,11 @@ class Runs(Options):
 
 def name_files(systems: Sequence[str]) -> dict[str, str]:
     """Return the file of each system by its name; warn if one file is given twice."""
-    from captious.io.formats import name_files, repeated_files
+    from captious.io import formats
     from captious.render.terminal import warn
 
-    warn(repeated_files(systems))
-    return name_files(systems)
+    warn(formats.repeated_files(systems))
+    return formats.name_files(systems)
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ class Session(Options):
 
     @contextmanager
     def working(self) -> Iterator[Callable[[str], None]]:
-        """Show progress on standard error and apply the runtime during the block; yield the function to call with each
-        step.
+        """Show progress on standard error and use the session's runtime inside the block.
 
-        An occupied output is refused before any work.
+        Yields a function that shows the name of the current step. Raises InputError, before any work, if the output exists
+        and must not be overwritten, or cannot be written.
         """
         from captious.io.storage import is_remote
         from captious.render.document import refuse_output
@@ -187,8 +187,8 @@ def open_browser(address: str) -> None:
     """Open an address in the user's browser; without a screen do nothing, so that no text browser starts."""
     import webbrowser
 
-    screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if screen:
+    has_screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if has_screen:
         webbrowser.open(address)
 
 
@@ -217,8 +217,8 @@ def deliver(result: Result, output: Output) -> None:
 def ignore_closed_pipes() -> Iterator[None]:
     """Ignore a reader that closes the pipe, such as ``head``: the exit code stays that of the command.
 
-    Otherwise click exits with 1, which a gate uses for *worse*, or Python with 120 when it flushes at the end. If
-    standard output is a file on a full disk, the error says so.
+    Otherwise click would exit with 1, which means *worse* for `captious gate`, or Python with 120 when it flushes at
+    exit. If the disk of a redirected standard output is full, the raised error names standard output.
     """
     try:
         yield

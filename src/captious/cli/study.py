@@ -215,7 +215,7 @@ def lengths(
     edges: Annotated[tuple[int, ...], Option("Lengths at which a new bucket begins, such as 10,20.")] = (),
     tokens: Annotated[str | None, Option("Count tokens of this encoder instead of words.", metavar="MODEL")] = None,
 ) -> None:
-    """The correlation with people by caption length, in words or in an encoder's tokens, with intervals and a chart.
+    """Print the correlation with people by caption length, in words or in an encoder's tokens, with a chart.
 
     Example: captious study lengths ratings.jsonl --metrics rouge,cider --out lengths/
     Example: captious study lengths ratings.jsonl --images photos/ --metrics clipscore,specs --tokens captious-mini

@@ -69,7 +69,7 @@ def words(
     top: Top = 30,
     n: Annotated[int | None, Option("One order only.", min=1, max=4)] = None,
 ) -> None:
-    """The n-grams that make a style, or the scores of chosen ones (the paper's Figure 2)."""
+    """Print the n-grams that make a style, or the scores of chosen ones."""
     from captious.metrics.style.explain import StyleTable, StyleWords
 
     with session.working():
@@ -105,7 +105,7 @@ def check(
     folds: Folds = 0,
     style_column: StyleColumn = STYLE_COLUMN,
 ) -> None:
-    """The paper's Table 1 on any corpus: how often a caption scores higher under its own style; ties fail.
+    """Print how often a caption scores higher under its own style than under the others; ties fail.
 
     On captions that the model was fitted on, the shares are too high: --folds 5 measures them on held-out captions.
     """

@@ -44,7 +44,7 @@ def longclip(
     options: LongClipOptions,
     settings: Annotated[Settings, Omit("head_lr", "augment")] = LongClipOptions.published,
 ) -> None:
-    """The LongCLIP stage: up to 248 tokens, long captions against images, first sentences against coarse features.
+    """Train the LongCLIP stage: up to 248 tokens, long captions against images, first sentences too.
 
     Example: captious train longclip long.jsonl --images photos/ --base openai/clip-vit-base-patch32 --out my-longclip/
     """

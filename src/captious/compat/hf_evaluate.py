@@ -23,10 +23,10 @@ from itertools import product
 from typing import Any
 
 from captious import CaptionSet, evaluate
-from captious._evaluate import Specs
 from captious.compat import _hub
 from captious.errors import InputError, require
 from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.requests import Specs
 from captious.options import Resampling
 from captious.scorer import warn_of_language
 from captious.text.tokenizers import tokenize_13a_cased

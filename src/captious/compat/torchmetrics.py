@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious import CaptionSet, InputError, Report, evaluate
-from captious._evaluate import Specs
 from captious.captions import ImageData, ImageSource
 from captious.errors import require
 from captious.io.images import match_images
 from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.requests import Specs
 from captious.options import Resampling
 from captious.scorer import warn_of_language
 

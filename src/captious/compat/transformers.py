@@ -27,11 +27,11 @@ import numpy as np
 
 from captious import InputError, Report, evaluate
 from captious._core.types import Ints
-from captious._evaluate import Specs, check_specs
 from captious.errors import require
 from captious.io.formats import read_rows
 from captious.io.join import gather_references
 from captious.metrics.registry import DEFAULT
+from captious.metrics.requests import Specs, check_specs
 from captious.options import Resampling
 
 require("transformers", "transformers")

@@ -13,8 +13,7 @@ TRIES = 100
 def draw_details(
     images: Sequence[str], units: Sequence[Sequence[str]], wanted: Sequence[bool], seed: int
 ) -> list[list[str] | None]:
-    """Draw a wrong detail for each unit of a caption but the first: the unit at the same index of another image's
-    caption.
+    """Draw a wrong detail for each unit of a caption except the first, from the captions of other images.
 
     This is the rule of the SPECS repository; if that caption has fewer units, its last one is used. The result is None
     for a caption that is not wanted, and if there is no other image to draw from.

@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 from captious._core.numbers import parse_number
 from captious._core.records import parse_record, parse_toml, read_text
 from captious._core.specs import split_specs
-from captious._evaluate import Specs, check_specs
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse_all
+from captious.metrics.requests import Specs, check_specs
 
 Margins: TypeAlias = "float | str | os.PathLike[str] | Mapping[str, float | str] | Sequence[str]"
 EXPECTED = "a number such as 0.02, or a share such as 1%"

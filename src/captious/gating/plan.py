@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from captious._evaluate import Scoring, Specs
+from captious._evaluate import Scoring
 from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock
 from captious.gating.margins import Margins, match_margins, parse_margins
 from captious.gating.sides import drop_intervals, read_sides, score_system, select_tested_metrics
 from captious.gating.verdict import run_tests
 from captious.metrics.contract import Metric
+from captious.metrics.requests import Specs
 from captious.options import Option, Reading, Resampling, Runtime, check_value
 from captious.render import Cell, Column, Document, Result, Table
 from captious.stats.bootstrap import bootstrap

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from captious._compare import StatisticPair, get_captions, open_report, pair_reports, pair_statistics
 from captious._core.specs import split_specs
-from captious._evaluate import Scoring, Specs, check_specs, evaluate
+from captious._evaluate import Scoring, evaluate
 from captious._version import __version__
 from captious.errors import InputError
 from captious.gating.lock import Lock, is_lock, read_lock, refuse_other_file, write_lock
@@ -18,6 +18,7 @@ from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.requests import Specs, check_specs
 from captious.options import Reading, Resampling, Runtime
 from captious.runs.pairing import find_shared_metrics, load_statistics, restrict_to_items
 from captious.runs.report import Report

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captious._compare import StatisticPair
-from captious._evaluate import Scoring, Specs
+from captious._evaluate import Scoring
 from captious.errors import InputError
 from captious.gating.margins import AllowedLoss, Margins, match_margins, parse_margins
 from captious.gating.sides import PairedSides, read_sides
+from captious.metrics.requests import Specs
 from captious.options import LEVEL, Bounds, Missing, Option, Reading, Resampling, Runtime, Undecided, check_value
 from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, Text
 from captious.render.document import Tone

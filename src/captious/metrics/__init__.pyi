@@ -7,6 +7,7 @@ import captious.metrics.judges.judged
 import captious.metrics.judges.matches
 import captious.metrics.meteor.engine
 import captious.metrics.meteor.resources
+import captious.metrics.requests
 import captious.metrics.spice.graphs
 import captious.metrics.spice.listing
 import captious.metrics.style.model

@@ -1,7 +1,7 @@
 """FENSE's detector of fluency errors: a BERT that predicts the probability that a caption is broken English.
 
-A checkpoint of the authors is one file: the type of the model, the number of classes, and the tensors. The class that
-counts is the last one, *error*; the five before it say which kind of error was made in training.
+A checkpoint of the authors is one file: the type of the model, the number of classes, and the tensors. Only the last
+class, *error*, is used here; the five before it are the kinds of error that were inserted into training captions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LIMIT = 64
 HEAD_WIDTH = 64
 SUFFIXES = (".ckpt", ".pt", ".pth", ".bin", ".safetensors")
 FILES = "the checkpoint (.ckpt) and the vocab.txt of its BERT, bert-base-uncased or prajjwal1/bert-tiny"
-_SIGNS = re.compile(r"[^\w\s]")
+_PUNCTUATION = re.compile(r"[^\w\s]")
 _LOADED: ModelRegistry[FluencyDetector] = ModelRegistry(limit=1)
 
 
@@ -50,21 +50,23 @@ class FluencyDetector:
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """Return the probability that each text has a fluency error; equal texts are scored once."""
-        different, index = find_distinct(list(map(strip_punctuation, texts)))
-        tokens = self.tokenizer(different)
+        distinct, index = find_distinct(list(map(strip_punctuation, texts)))
+        tokens = self.tokenizer(distinct)
         lengths = np.minimum(tokens.lengths, LIMIT)
-        order, values = np.argsort(-lengths, kind="stable"), np.zeros(len(different))
+        # The longest texts go first: a batch pads little, and if memory runs out, it does at the start.
+        order, values = np.argsort(-lengths, kind="stable"), np.zeros(len(distinct))
         runtime = get_runtime()
-        pace = OomBackoff(runtime.log)
+        backoff = OomBackoff(runtime.log)
 
-        def begin(some: Ints) -> Fetch:
-            errors = self._run_batch(tokens.ids[some, : int(lengths[some].max())], lengths[some])
+        # `OomBackoff` takes a function that starts a batch and returns another that waits for it; this one waits itself.
+        def start_batch(batch: Ints) -> Fetch:
+            errors = self._run_batch(tokens.ids[batch, : int(lengths[batch].max())], lengths[batch])
             return lambda: errors
 
         for start in range(0, len(order), runtime.batch):
-            some = order[start : start + runtime.batch]
-            values[some] = pace.start(begin, some)()
-            runtime.progress("fluency", start + len(some), len(order))
+            batch = order[start : start + runtime.batch]
+            values[batch] = backoff.start(start_batch, batch)()
+            runtime.progress("fluency", start + len(batch), len(order))
         return values[index]
 
     def _run_batch(self, ids: Ints, lengths: Ints) -> Floats32:
@@ -86,7 +88,7 @@ def strip_punctuation(text: str) -> str:
     >>> strip_punctuation("A dog's bark, twice.")
     'a dogs bark twice'
     """
-    return _SIGNS.sub("", text).lower()
+    return _PUNCTUATION.sub("", text).lower()
 
 
 def load_detector(weights: str) -> FluencyDetector:
@@ -125,6 +127,7 @@ def _read_tensors(file: Path) -> tuple[dict[str, Any], int]:
     """Read the tensors of a checkpoint and its number of classes."""
     stored: Mapping[str, Any] = read_state(file)
     tensors = stored.get("state_dict", stored)
+    # Older versions of transformers store the position ids, newer ones do not load them.
     state = {key: one for key, one in tensors.items() if not key.endswith("embeddings.position_ids")}
     if "clf.weight" not in state or "encoder.embeddings.word_embeddings.weight" not in state:
         raise InputError(
@@ -136,7 +139,7 @@ def _read_tensors(file: Path) -> tuple[dict[str, Any], int]:
 
 
 def _build_module(state: Mapping[str, Any], classes: int, folder: Path, file: Path) -> Any:
-    """Build the BERT and the linear classifier on its first state; sizes are inferred from the tensors."""
+    """Build the BERT and the linear classifier of its [CLS] state, with the sizes of the tensors, and load them."""
     torch, library = require("torch", "clip"), require("transformers", "clip")
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     vocabulary, width = state["encoder.embeddings.word_embeddings.weight"].shape
@@ -151,6 +154,7 @@ def _build_module(state: Mapping[str, Any], classes: int, folder: Path, file: Pa
                 intermediate_size=len(state["encoder.encoder.layer.0.intermediate.dense.weight"]),
                 max_position_embeddings=len(state["encoder.embeddings.position_embeddings.weight"]),
             )
+            # The pooler is not used, but the module must have the same tensors as the checkpoint.
             pooled = "encoder.pooler.dense.weight" in state
             encoder = library.BertModel(shape, add_pooling_layer=pooled)
     except Exception as error:  # tensors that are missing or do not fit together: many kinds

@@ -80,7 +80,7 @@ class Store:
         memory = [segment for segment in self.segments if segment.path is None]
         mapped = {segment.path: segment for segment in self.segments if segment.path is not None}
         listed = self._list_segments()
-        for _ in range(10):  # usually twice; the limit is for disks on which others write all the time
+        for _ in range(10):  # usually once; the limit is for folders that other processes change all the time
             before = listed
             try:
                 segments = [mapped.get(path) or self._map(path) for path in listed]

@@ -1,6 +1,8 @@
 """Effects of edits on scores, with intervals over images: sides, sizes, slopes over doses, exchange rates.
 
-All numbers of a metric see the same draws of images. Scores are oriented: higher is better.
+The *sides* of an edit are the share of items whose score falls (for gaming edits: rises), its *size* is the mean change
+in standard deviations. All numbers of a metric come from the same bootstrap draws of images. Scores are oriented:
+higher is better.
 """
 
 from __future__ import annotations
@@ -102,13 +104,13 @@ class Scores:
 
 
 def score_sides(change: Floats, group: Group) -> Floats:
-    """Score each change by the side that the group asks about: 1, 0, or ½ for a tie; NaN without a score."""
+    """Return 1 for each score that falls (gaming: rises), 0 for the other direction, ½ for a tie, NaN if missing."""
     side = change if group == "gaming" else -change
     return np.where(np.isnan(change), np.nan, (np.sign(side) + 1) / 2)
 
 
 def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> Verdict:
-    """Decide whether a metric answers an edit as it should; undecided if the interval reaches both sides of the bound.
+    """Decide whether a metric responds to an edit as it should, or whether the interval leaves it undecided.
 
     Sides whose interval is all about chance show that the metric does not answer, and more data would not change that.
 
@@ -148,8 +150,7 @@ def find_effects(scores: Scores, edits: Sequence[tuple[str, Group]], resampling:
 
 
 def _fix_extreme_interval(share: Estimate, images: int, level: float) -> Estimate:
-    """Replace the interval of a share of 0 or 1 by the exact one for this number of images: its resamples are all
-    equal.
+    """Replace the bootstrap interval of a share of 0 or 1, which has no width, by the exact one (Clopper–Pearson).
 
     >>> round(_fix_extreme_interval(Estimate(1.0, 1.0, 1.0), 20, 0.95).low, 4)  # 0.025 ** (1 / 20)
     0.8316
@@ -185,7 +186,7 @@ def _estimate_all(scores: Scores, edits: Sequence[tuple[str, Group]], resampling
 
 
 def _build_deviation(scores: Scores, clusters: int) -> Callable[[Floats], Floats]:
-    """Return a function of weights that computes the standard deviation of the original scores."""
+    """Return a function that computes the standard deviation of the original scores in each draw, from its weights."""
     scored = ~np.isnan(scores.base)
     mean = scores.base[scored].mean() if scored.any() else 0.0
     centered = np.where(scored, scores.base - mean, 0.0)
@@ -204,6 +205,7 @@ def _build_deviation(scores: Scores, clusters: int) -> Callable[[Floats], Floats
 
 
 def _divide(top: Floats, bottom: Floats) -> Floats:
+    """Divide elementwise; NaN where the denominator is 0."""
     result: Floats = np.divide(top, bottom, out=np.full_like(bottom, np.nan), where=bottom > 0)
     return result
 
@@ -217,7 +219,7 @@ def _divide_by_deviation(mean: Floats, sd: Floats) -> Floats:
 def find_doses(
     scores: Scores, edit: str, columns: Mapping[int, int], effects: Sequence[Effect], resampling: Resampling
 ) -> DoseResponse:
-    """Compute the response to an edit whose doses have these columns, over the items that have all of them."""
+    """Compute the response to the doses of an edit, over items scored at all doses; ``columns`` is {dose: column}."""
     doses = tuple(columns)
     changes = scores.change[:, list(columns.values())]
     complete = ~np.isnan(changes).any(axis=1)
@@ -251,8 +253,10 @@ def find_doses(
 def find_rates(
     scores: Scores, edits: Sequence[tuple[str, Group]], injected: int, resampling: Resampling
 ) -> list[ExchangeRate]:
-    """Compute how many edits of each harmless or gaming kind outweigh one injected object, whose column is
-    ``injected``.
+    """Compute how many edits of each harmless or gaming kind change the score as much as one injected object.
+
+    The rate is |mean change by the object| / |mean change by the edit|; ``injected`` is the object's column of
+    ``scores.change``.
     """
     clusters = int(scores.cluster.max()) + 1
     scored = (~np.isnan(scores.change)).astype(np.float64)
@@ -272,7 +276,7 @@ def find_rates(
 
 
 def _invert(cost: Estimate) -> Estimate:
-    """Return one over an estimate, with its interval reversed; one over 0 is infinite."""
+    """Return one over an estimate: the ends of its interval change places, and one over 0 is infinite."""
     ends = [math.inf if end <= 0 else 1 / end for end in (cost.value, cost.high, cost.low)]
     if math.isnan(cost.low):
         ends[1:] = [math.nan, math.nan]

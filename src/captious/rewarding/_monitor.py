@@ -14,11 +14,11 @@ import numpy as np
 
 from captious._core.specs import split_specs
 from captious._core.types import Floats
-from captious._evaluate import Specs, check_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric
 from captious.metrics.registry import parse_all
+from captious.metrics.requests import Specs, check_specs
 from captious.rewarding._log import LoggedStep, LogPlan, RewardLog
 from captious.rewarding._panel import Panel, ScoredBatch
 from captious.rewarding._rollouts import Rollouts

@@ -11,11 +11,11 @@ import numpy as np
 
 from captious._core.specs import split_specs
 from captious._core.types import Floats
-from captious._evaluate import Specs, check_specs
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, make_short_names, parse
+from captious.metrics.requests import Specs, check_specs
 from captious.options import Runtime
 from captious.rewarding._monitor import Generate, Monitor, make_watch_plan
 from captious.rewarding._panel import Panel, ScoredBatch

@@ -39,7 +39,7 @@ from captious.runs.report_sections import (
     lists_items,
     make_score_column,
 )
-from captious.runs.source import BLOCK, Source, StoredItems
+from captious.runs.source import BLOCK, ItemSource, StoredItems
 from captious.stats.bootstrap import Estimate, bootstrap
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Report(PlainState, Result):
     ``to_latex`` and ``in_percent`` come from ``captious.render.Result``.
     """
 
-    source: Source
+    source: ItemSource
     """The items: in memory, or in the folder of a run."""
     measurements: Mapping[str, Measurement]
     intervals: Mapping[str, Estimate] = field(default_factory=dict)

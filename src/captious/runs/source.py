@@ -1,6 +1,6 @@
 """The items of a report: in memory (`MemoryItems`), or in the folder of a run (`StoredItems`).
 
-A `Report` gets captions, tables and facts from its `Source`, and does not depend on which of the two it is.
+A `Report` gets captions, tables and facts from its `ItemSource`, and does not depend on which of the two it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PART = 200_000
 CAPTIONS = "captions"
 
 
-class Source(Protocol):
+class ItemSource(Protocol):
     """The interface through which a report gets its items."""
 
     @property

@@ -42,9 +42,10 @@ INPUT = "input."
 def make_items_table(
     captions: CaptionSet, measurements: Mapping[str, Measurement], metrics: Sequence[str], references: bool = True
 ) -> pa.Table:
-    """Return the items of a part. A missing value is null, and ``unscored`` has its reason, as JSON by metric.
+    """Return the table of the items of a part, with the columns that are listed at the top of this module.
 
-    ``metrics`` are all of the run, so that a part without an item has their columns too.
+    A missing value is null; the column ``unscored`` then has the reason of each metric, as JSON. ``metrics`` are all
+    metrics of the run: each has a column, even if ``measurements`` is without it because the part has no items.
     """
     import pyarrow as pa
 
@@ -84,7 +85,10 @@ def _average_lengths(captions: CaptionSet) -> dict[str, Any]:
 
 
 def add_metric_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) -> pa.Table:
-    """Return the items of a part with the columns of these metrics added; all other columns are unchanged."""
+    """Return the items of a part (``before``) with the columns of these metrics added, or replaced, from ``now``.
+
+    Of the other columns only ``unscored`` changes: it gets the new reasons of these metrics.
+    """
     import pyarrow as pa
 
     if before["id"].to_pylist() != now["id"].to_pylist():
@@ -110,7 +114,7 @@ def _make_list_array(texts: Ragged) -> Any:
 
 
 def _collect_input_columns(captions: CaptionSet, metrics: Collection[str]) -> dict[str, Any]:
-    """Return the image path and the further columns of the input; pixels and other bytes are not stored."""
+    """Return the image paths and the other columns of the input as a run stores them, without pixels or other bytes."""
     import pyarrow as pa
 
     columns = {name: values for name, values in captions.columns.items() if not _has_bytes(values)}
@@ -133,7 +137,7 @@ def hide_folder(path: str) -> str:
 
 
 def hide_machine_paths(captions: CaptionSet) -> CaptionSet:
-    """Return the captions with image names that reveal nothing of this machine: absolute paths become relative.
+    """Return the captions with absolute image paths made relative, so that a run reveals no folders of this machine.
 
     >>> images = {"image": ["/home/ann/photos/a/1.png", "/home/ann/photos/b/1.png"]}
     >>> hide_machine_paths(CaptionSet.of({"1": "a", "2": "b"}, columns=images)).columns["image"]
@@ -176,7 +180,7 @@ def name_stored_columns(names: Iterable[str], metrics: Collection[str]) -> dict[
 
 
 def restore_input_name(column: str, metrics: Collection[str]) -> str:
-    """Return the name that a column of a run had in the input.
+    """Return the name that a column of a run had in the input: the inverse of `name_stored_columns`.
 
     >>> [restore_input_name(column, []) for column in ("input.candidates", "width", "input.width")]
     ['candidates', 'width', 'input.width']
@@ -190,7 +194,10 @@ def restore_input_name(column: str, metrics: Collection[str]) -> str:
 def make_captions(
     items: pa.Table, metrics: Collection[str], name: str = "captions", skipped: int = 0, cleaned: int = 0
 ) -> CaptionSet:
-    """Return the captions of a table of items as they were scored, with all their columns, such as style and image."""
+    """Rebuild the captions that were scored from the table of items, with all columns of the input.
+
+    ``skipped`` and ``cleaned`` are counts from reading the input (see `CaptionSet`), which the table does not have.
+    """
     columns = [column for column in items.column_names if column not in TEXTS and column not in metrics]
     ids = items["id"].to_pylist()
     return CaptionSet(
@@ -223,9 +230,10 @@ def parse_reasons(text: str | None) -> dict[str, str]:
 
 
 def make_rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
-    """Return the exact statistics of every item by metric: enough to aggregate, resample and compare again.
+    """Return the statistics of every item by metric: enough to aggregate, resample and compare them again.
 
-    Rows that add up are lists of numbers, all of one length. Distinct types are stored as their hashes.
+    Statistics that add up over items are a list of numbers per item, all of one length. Of distinct types (`TypeSets`,
+    such as a vocabulary) the hashes are stored, with the number of tokens.
     """
     import pyarrow as pa
 
@@ -243,7 +251,7 @@ def make_rows_table(measurements: Mapping[str, Measurement]) -> pa.Table:
 
 
 def add_metric_rows(before: pa.Table, now: pa.Table) -> pa.Table:
-    """Return the statistics of a part with those of further metrics added."""
+    """Return the statistics of a part (``before``) with the metrics of ``now`` added or replaced."""
     for key in now.column_names:
         index = before.column_names.index(key) if key in before.column_names else None
         before = before.append_column(key, now[key]) if index is None else before.set_column(index, key, now[key])
@@ -251,7 +259,7 @@ def add_metric_rows(before: pa.Table, now: pa.Table) -> pa.Table:
 
 
 def hash_types(measurements: Mapping[str, Measurement]) -> dict[str, Hashes]:
-    """Return the sorted hashes of the distinct types of all items of a part, by metric."""
+    """Return the sorted hashes of the distinct types of a part, united over its items, by metric with `TypeSets`."""
     return {
         key: np.unique(hash_type_set(frozenset().union(*one.rows.types)))
         for key, one in measurements.items()
@@ -260,14 +268,14 @@ def hash_types(measurements: Mapping[str, Measurement]) -> dict[str, Hashes]:
 
 
 def hash_type_set(types: Collection[Any]) -> Hashes:
-    """Return the hashes of distinct types. Types that were read from a run are hashes already."""
+    """Return the hashes of distinct types; those that were read from a run are hashes (integers) already."""
     if types and all(isinstance(one, int) for one in types):
         return np.fromiter(types, dtype=np.uint64, count=len(types))
     return hash_texts(map(str, types))
 
 
 def parse_rows(table: pa.Table, metric: str, where: str) -> Rows:
-    """Return the statistics of a metric from the table of a part."""
+    """Return the statistics of a metric from a table of `make_rows_table`; ``where`` names its file in an error."""
     import pyarrow as pa
 
     try:

@@ -36,7 +36,7 @@ MOST_ITEMS = 10**9
 
 @dataclass(frozen=True, eq=False)
 class GainDraws:
-    """The gains in resamples of one metric, with what their bounds are made of."""
+    """The gains of one metric in bootstrap resamples, with the numbers that bounds are computed from."""
 
     gains: Floats
     units: int = 0
@@ -75,7 +75,7 @@ class NonInferiority:
         level: float = LEVEL,
         bounds: Bounds = "percentile",
     ) -> NonInferiority:
-        """Test the observed gain with those of resamples; ``scale`` is the size of the two compared values.
+        """Compute the bounds and the p-value of an observed gain from its resamples.
 
         With ``bounds="t"``, bounds and p-value are those of Student's t for the number of resampled units.
 
@@ -111,7 +111,7 @@ class NonInferiority:
         return 0.0 if -self.low <= self.slack else -self.low
 
     def items_to_decide(self, items: int, level: float = LEVEL) -> int | None:
-        """Return how many items would decide with power 0.8, if the gain and its spread stay; None if no number would.
+        """Return how many items would decide with power 0.8, if gain and spread stay; None if no number would.
 
         The standard error shrinks with the root of the number of items, and must fit 1.645 + 0.842 times between the
         gain and the boundary.
@@ -130,7 +130,7 @@ class NonInferiority:
 def _compute_studentized(
     gain: float, draws: GainDraws, margin: float, slack: float, level: float
 ) -> tuple[float, float, float, float]:
-    """Return lower bound, upper bound, standard error and p-value of *worse*: the more careful of the two methods."""
+    """Return lower bound, upper bound, standard error and p-value of *worse*: the more cautious of two methods."""
     deviations = draws.gains - gain
     # A resample of equal gains has no error: its deviation is infinitely large, or nothing.
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -150,8 +150,8 @@ def _compute_studentized(
 def make_decisions(tests: Sequence[NonInferiority], level: float = LEVEL) -> list[tuple[Decision, float]]:
     """Return the decision on each metric, and the p-value of *worse* after Holm's correction over the metrics.
 
-    All metrics must pass for the whole to pass (an intersection–union test, which needs no correction); one that is
-    worse is enough for the whole to be worse, so those p-values are corrected.
+    The gate passes only if every metric passes: an intersection–union test, which needs no correction. It fails if any
+    metric is worse, so each metric adds a chance of a false alarm: these p-values are corrected.
     """
     adjusted = holm([test.p_worse for test in tests])
     return [
@@ -161,7 +161,7 @@ def make_decisions(tests: Sequence[NonInferiority], level: float = LEVEL) -> lis
 
 
 def compute_span(level: float = LEVEL, power: float = POWER) -> float:
-    """Return how many standard errors must fit between an equal system and the margin, for it to pass with this power.
+    """Return the margin, in standard errors of the gain, at which a system equal to the base passes with this power.
 
     >>> round(compute_span(), 4)  # the 95 % point of the normal distribution, 1.6449, and its 80 % point, 0.8416
     2.4865
@@ -170,7 +170,7 @@ def compute_span(level: float = LEVEL, power: float = POWER) -> float:
 
 
 def compute_chance_to_pass(margin: float, error: float, level: float = LEVEL) -> float:
-    """Return the probability that an equal system passes.
+    """Return the probability that a system equal to the base passes; ``error`` is the standard error of the gain.
 
     >>> round(compute_chance_to_pass(2.4865, 1.0), 3)
     0.8

@@ -1,4 +1,4 @@
-"""Tests of correlations, and p-values from draws."""
+"""Points and tails of t and normal distributions, power, tests of correlations, and p-values from resamples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def t_tail(t: float, degrees: float) -> float:
 
 
 def t_point(level: float, degrees: float) -> float:
-    """Return the t with P(|T| < t) = level.
+    """Return the t with P(|T| < t) = level: two-sided, unlike `normal_point`.
 
     >>> round(t_point(0.95, 9), 4), round(t_point(0.99, 4), 4)
     (2.2622, 4.6041)
@@ -52,8 +52,7 @@ def normal_point(p: float) -> float:
 
 
 def compute_power(difference: float, error: float, level: float) -> float:
-    """Return the probability that a two-sided normal test at one minus ``level`` finds a difference with this standard
-    error.
+    """Return the probability that a two-sided z test at significance 1 − ``level`` detects a difference.
 
     >>> round(compute_power(0.28, 0.1, 0.95), 3), round(compute_power(0.0, 0.1, 0.95), 3)
     (0.8, 0.05)
@@ -63,7 +62,7 @@ def compute_power(difference: float, error: float, level: float) -> float:
 
 
 def find_detectable(error: float, level: float, power: float = 0.8) -> float:
-    """Return the difference that such a test finds with this probability.
+    """Return the difference that the test of `compute_power` detects with this power (the far tail is ignored).
 
     >>> round(find_detectable(0.1, 0.95), 4)  # (1.95996 + 0.84162) · 0.1
     0.2802
@@ -83,8 +82,7 @@ class Test(NamedTuple):
 
 
 def correlation_test(r: float, n: int) -> Test:
-    """Test whether a Pearson or Spearman correlation is zero: t = r √((n − 2) / (1 − r²)) with n − 2 degrees (as in
-    UMIC).
+    """Test whether a Pearson or Spearman correlation is zero: t = r √((n − 2) / (1 − r²)) of n − 2 degrees (as UMIC).
 
     >>> test = correlation_test(0.5, 27)  # t = .5 · √(25 / .75)
     >>> round(test.statistic, 6), round(test.p, 6)
@@ -98,12 +96,12 @@ def correlation_test(r: float, n: int) -> Test:
 
 
 def kendall_test(surplus: float, metric: Floats, human: Floats) -> Test:
-    """Test whether tau is zero: C − D over its standard deviation under independence, corrected for ties, against the
-    normal.
+    """Test whether Kendall's tau is zero: C − D over its standard deviation under independence, with ties.
 
-    With t and u the sizes of tie groups, the variance is [n(n−1)(2n+5) − Σt(t−1)(2t+5) − Σu(u−1)(2u+5)] / 18
-    + Σt(t−1) Σu(u−1) / 2n(n−1) + Σt(t−1)(t−2) Σu(u−1)(u−2) / 9n(n−1)(n−2). Rows are taken as independent, which three
-    ratings of one caption are not: the bootstrap interval is the one to trust.
+    ``surplus`` is C − D, concordant minus discordant pairs. With t and u the sizes of tie groups of the metric and of
+    the human ratings, the variance is [n(n−1)(2n+5) − Σt(t−1)(2t+5) − Σu(u−1)(2u+5)] / 18 + Σt(t−1) Σu(u−1) / 2n(n−1) +
+    Σt(t−1)(t−2) Σu(u−1)(u−2) / 9n(n−1)(n−2). The test assumes independent rows, but several ratings of one caption are
+    dependent: trust the bootstrap interval instead.
     """
     n = len(metric)
     if n < 3:
@@ -118,7 +116,7 @@ def kendall_test(surplus: float, metric: Floats, human: Floats) -> Test:
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Test:
-    """Test two correlations that share a variable, as Williams: people (1) with two metrics (2 and 3).
+    """Test whether two correlations with a shared variable differ (Williams): people (1) with metrics 2 and 3.
 
         K = 1 − r12² − r13² − r23² + 2 r12 r13 r23
         t = (r12 − r13) √((n − 1)(1 + r23)) / √(2K (n − 1)/(n − 3) + r̄² (1 − r23)³),  n − 3 degrees of freedom
@@ -143,7 +141,7 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
 
 
 def compute_permutation_p(difference: float, shuffled: Floats) -> tuple[float, float]:
-    """Return two-sided and one-sided p of a permutation test: (1 + draws as extreme) / (1 + draws).
+    """Return the two-sided and the one-sided p-value of a permutation test: (1 + draws as extreme) / (1 + draws).
 
     A draw in which a statistic is undefined counts as extreme: it must not help to reject.
 
@@ -158,8 +156,7 @@ def compute_permutation_p(difference: float, shuffled: Floats) -> tuple[float, f
 
 
 def compute_bootstrap_p(difference: float, draws: Floats) -> float:
-    """Return the two-sided p of the paired bootstrap: draws whose difference is as far from their mean as 0 is from the
-    observed.
+    """Return the two-sided p-value of the paired bootstrap: (1 + draws as extreme) / (1 + draws).
 
     >>> compute_bootstrap_p(0.2, np.array([0.1, 0.2, 0.3, 0.6]))  # mean .3: |.6 − .3| and |.1 − .3| reach .2
     0.6

@@ -34,6 +34,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Maximum size of a request's body, in bytes.
 BODY = 65_536
+# Methods that change nothing on the server.
 SAFE = ("GET", "HEAD", "OPTIONS")
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 # Minimum length of a token that an owner chooses.
@@ -60,7 +61,8 @@ def is_same_token(token: str, expected: str) -> bool:
 
 
 def make_form_token(session: str) -> str:
-    """Return the hidden field of a session's forms. Other sites cannot compute it, since they cannot read the cookie.
+    """Return the CSRF token of a session, a hidden field of its forms. Other sites cannot compute it, since they cannot
+    read the session's cookie.
 
     >>> make_form_token("abc") == make_form_token("abc") != make_form_token("abd")
     True
@@ -98,7 +100,7 @@ class Rules:
     hosts: frozenset[str] = frozenset()
     """Names by which the server may be called, besides IP addresses and localhost."""
     origin: str = ""
-    """Where people reach the server, if they do not reach it directly."""
+    """Scheme and host of the public URL, such as https://studio.example.org behind a proxy; empty if there is none."""
     secure: bool = False
     """Whether people reach the server by https; cookies are sent only by https then."""
     frames: tuple[str, ...] = ()
@@ -106,7 +108,7 @@ class Rules:
     forms: tuple[str, ...] = ()
     """Origins, besides the server itself, to which a form may be sent."""
     error_page: Callable[[int, str], str] = field(default=_render_plain_page, compare=False)
-    """Renders the HTML of a status code and a message, which needs no escaping."""
+    """Function that makes an error page from a status code and a message; messages need no HTML escaping."""
 
     @classmethod
     def of_server(cls, host: str, public_url: str | None = None, **others: Any) -> Rules:
@@ -121,7 +123,7 @@ class Rules:
             return cls(hosts=frozenset(names), **others)
         try:
             address = urlsplit(public_url)
-            name, _ = address.hostname, address.port
+            name, _ = address.hostname, address.port  # `port` raises ValueError if it is not a valid number
         except ValueError:
             name = None
         if not name or not _PUBLIC_URL.fullmatch(public_url):
@@ -198,7 +200,7 @@ class Limit:
         self._lock = Lock()
 
     def wait(self, key: str) -> float:
-        """Return the seconds until the key may have another event; 0 if it may now."""
+        """Return the seconds until the key may have another event, 0 if it may now; do not block."""
         with self._lock:
             times = self._times.get(key, deque())
             return max(0.0, times[0] + self.seconds - self._clock()) if len(times) == self.most else 0.0
@@ -207,6 +209,7 @@ class Limit:
         """Count an event of the key."""
         now = self._clock()
         with self._lock:
+            # To bound memory, forget keys without a recent event.
             if key not in self._times and len(self._times) > 10_000:
                 self._times = {name: times for name, times in self._times.items() if times[-1] > now - self.seconds}
             self._times.setdefault(key, deque(maxlen=self.most)).append(now)
@@ -220,8 +223,10 @@ class Guard:
         self._headers = [(name.encode(), value.encode()) for name, value in rules.headers().items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, or refuse it."""
-        if scope["type"] != "http":
+        """Refuse a request to another host, from a page of another site or with too large a body; pass all others to
+        the app.
+        """
+        if scope["type"] != "http":  # startup and shutdown are passed on, websockets are not served
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
@@ -275,7 +280,7 @@ class TokenGate:
         self._refused: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request to the app, move its token into a cookie, or refuse it."""
+        """Pass a request with the right cookie to the app, move a right token from the URL into a cookie, or refuse."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -292,12 +297,16 @@ class TokenGate:
             await send({"type": "http.response.start", "status": 303, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
         else:
+            # A repeated old cookie is refused, but does not count towards the rate limit.
             if token or (session and self._is_new(session)):
                 self.wrong.add(address)
             await refuse(scope, send, self.rules, 403, "Open the link that the server printed when it started.")
 
     def _is_new(self, session: str) -> bool:
-        """Return True if a wrong cookie is new. A page that was open before a restart repeats its old one for hours."""
+        """Record a wrong cookie; return True if it is the first time.
+
+        A page that was open before the server restarted sends its old cookie for hours, which counts as one wrong token.
+        """
         before = len(self._refused)
         self._refused.add(hash_token(session))
         if len(self._refused) == before:
@@ -322,7 +331,8 @@ def read_cookie(scope: Scope, name: str) -> str:
 
 
 def get_client_address(scope: Scope) -> str:
-    """Return the address of the client, for rate limits: the /64 network for IPv6, since one person has it all.
+    """Return the address of the client for rate limits; for IPv6 the /64 network, since one subscriber usually has all
+    of it.
 
     >>> get_client_address({"client": ("10.0.0.1", 5000)}), get_client_address({"client": ("2001:db8::17", 5000)})
     ('10.0.0.1', '2001:db8::/64')
@@ -332,7 +342,7 @@ def get_client_address(scope: Scope) -> str:
         network = ipaddress.IPv6Network((text, 64), strict=False)
     except ValueError:
         return text
-    mapped = ipaddress.IPv6Address(text).ipv4_mapped
+    mapped = ipaddress.IPv6Address(text).ipv4_mapped  # an IPv4 client of a server that listens on IPv6
     return str(network if mapped is None else mapped)
 
 
@@ -351,10 +361,10 @@ async def refuse(
 
 
 def _is_from_own_page(headers: dict[str, str], public: str) -> bool:
-    """Return False if the headers show that a POST request came from a page of another site.
+    """Return False if the headers of a POST request show that it came from a page of another site.
 
-    Browsers tell it in Sec-Fetch-Site. Old ones send an Origin, which our referrer policy makes "null" for forms. If
-    neither header decides, the form token does.
+    Browsers send Sec-Fetch-Site; old ones only Origin, which is "null" for our own forms because of our referrer policy.
+    A request with Origin "null" or without both headers is accepted here; the check of its form token decides.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -383,7 +393,8 @@ _BEGINNINGS = (
 
 
 def detect_image_type(beginning: bytes) -> str | None:
-    """Return the media type by the first 16 bytes of a file; None if browsers do not show it, and for SVG (scripts).
+    """Return the media type by the first 16 bytes of a file; None if browsers do not show it, or for SVG, which may
+    contain scripts.
 
     >>> detect_image_type(b"GIF89a..."), detect_image_type(b"RIFF0000WEBPVP8 "), detect_image_type(b"<svg xmlns=")
     ('image/gif', 'image/webp', None)

@@ -18,8 +18,8 @@ from tests.models.chat.stub import POLL, response
 from tests.waiting import until
 
 from captious.errors import InputError
-from captious.models.chat import judge as asking
 from captious.models.chat import _endpoint as endpoint
+from captious.models.chat import judge as asking
 from captious.models.chat._endpoint import Endpoint, EndpointUnavailable, Unanswered, redact_address, redact_secret
 from captious.models.chat.judge import load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn

@@ -108,7 +108,7 @@ def train(config: Bert, task: ClassifierTask, progress: Progress) -> Floats:
     torch = require("torch", "bias")
     device = resolve_device(get_runtime().device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), use_tf32():
-        # The first 64 bits of the task's entropy, without the last: torch takes seeds of 63 bits.
+        # A nonnegative 63-bit seed from the first two words of the task's entropy.
         torch.manual_seed(int.from_bytes(np.array(task.entropy[:2], dtype="<u4").tobytes(), "little") >> 1)
         return _train(config, task, device, progress)
 

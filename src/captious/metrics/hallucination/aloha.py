@@ -189,8 +189,7 @@ class Aloha(MeanMetric):
         return lists
 
     def _list_reference_objects(self, captions: CaptionSet, state: AlohaState) -> list[list[NamedObject] | Failure]:
-        """List the distinct objects of each item's references, and with ``detections`` those of its column `objects`.
-        """
+        """List the distinct objects of each item's references; ``detections`` adds those of its column `objects`."""
         lists: list[list[NamedObject] | Failure] = []
         if state.judge is None:
             nouns = iter(find_nouns(captions.references.values, self.tagger))  # one list per reference

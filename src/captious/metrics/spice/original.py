@@ -49,7 +49,7 @@ class SpiceOriginal(MeanMetric):
 
     @property
     def installed(self) -> bool:
-        """Whether a file is named."""
+        """Whether a file is given; ``-m all`` leaves the metric out otherwise."""
         return bool(self.file)
 
     @property
@@ -58,11 +58,13 @@ class SpiceOriginal(MeanMetric):
         return "SPICE (original)" if self.subset == "all" else f"SPICE (original) {self.subset}"
 
     def compares_with(self, other: Metric) -> bool:
-        """Return True if the other metric is SPICE of the same subset."""
+        """Return True if the other metric is SPICE of the same subset, but not Soft-SPICE; reports then show the
+        correlation of the two.
+        """
         return isinstance(other, Spice) and other.subset == self.subset and other.matching != "soft"
 
     def prepare(self, captions: CaptionSet) -> Shared[tuple[Mapping[str, float], str]]:
-        """Read the value of each id, and the digest of the file."""
+        """Read the value of each id; the digest of the file is the key that shards must share."""
         if not self.file:
             raise InputError("spice_original: no file, expected spice_original(FILE), the output of the Java program")
         path = expand_home(self.file)
@@ -70,25 +72,27 @@ class SpiceOriginal(MeanMetric):
             content = read_regular(path)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
-        mark = digest(content)
-        return Shared((_parse_values(content, path, self.subset.capitalize()), mark), mark)
+        key = digest(content)
+        return Shared((_parse_values(content, path, self.subset.capitalize()), key), key)
 
     def settings(self, state: Shared[tuple[Mapping[str, float], str]]) -> Mapping[str, str]:
-        """Return the file by its content."""
+        """Return the digest of the file, so that the signature tells which content was read."""
         return {"file": f"#{state.value[1]}"}
 
     def score_items(self, captions: CaptionSet, state: Shared[tuple[Mapping[str, float], str]]) -> Scored:
-        """Return rows with the value and 1."""
+        """Return the row (value, 1) of each item, NaN without a value, and the reason if the file does not have its id.
+        """
         values, _ = state.value
         rows = item_means(np.array([values.get(key, math.nan) for key in captions.ids], dtype=np.float64))
         return Scored(rows, {index: ABSENT for index, key in enumerate(captions.ids) if key not in values})
 
     def hint(self, reason: str) -> str:
-        """Return which ids the file must have."""
+        """Return the advice for an id that the file does not have."""
         return f"; {self.file} must be of these captions, with their ids" if reason == ABSENT else super().hint(reason)
 
 
 def _parse_values(content: bytes, path: Path, subset: str) -> dict[str, float]:
+    """Return the F-score of the subset by image id; NaN if it is null."""
     try:
         rows = json.loads(content)
     except (ValueError, RecursionError):
@@ -107,6 +111,7 @@ def _parse_values(content: bytes, path: Path, subset: str) -> dict[str, float]:
             hint = "; the program writes subsets with -subset" if subset != "All" else ""
             raise InputError(f"{where}: scores of {', '.join(map(str, scores)) or 'nothing'}, expected {subset}{hint}")
         f = scores[subset].get("f") if isinstance(scores[subset], dict) else scores[subset]
+        # f != f: NaN, which the Java program may write, means no value.
         if f is not None and (isinstance(f, bool) or not isinstance(f, (int, float)) or not (0 <= f <= 1 or f != f)):
             raise InputError(f"{where}: f of {subset} is {f!r}, expected a number from 0 to 1, or null")
         values[key] = math.nan if f is None else float(f)

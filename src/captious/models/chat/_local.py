@@ -45,7 +45,7 @@ class LocalModel:
         pass
 
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a response in the form of a server's."""
+        """Answer the JSON body of a chat request with a response like that of an OpenAI-compatible server."""
         if any(not isinstance(message["content"], str) for message in body["messages"]):
             raise Unanswered("the model in this process cannot read images")
         return await asyncio.to_thread(generate, self._weights, body)
@@ -75,7 +75,7 @@ def load_weights(source: str) -> Weights:
 
 
 def compute_content_key(source: str, fetch: bool) -> str:
-    """Return the key of a model by the content of its files, which does not depend on their location.
+    """Return the key under which replies of a model are stored: a hash of its files, independent of their location.
 
     A model that is not on this machine is fetched first; if ``fetch`` is off, its name is the key.
     """
@@ -97,6 +97,7 @@ def _find_cached(repository: str) -> Path | None:
 
 @lru_cache(maxsize=8)
 def _hash_content(folder: Path, stats: object) -> str:
+    """Hash the files of a model. ``stats`` is only a part of the cache key: if a file changes, it is hashed again."""
     digest = sha256()
     for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
         if path.is_file() and path.suffix in CONTENT:
@@ -154,6 +155,7 @@ def generate(weights: Weights, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_alternatives(tokenizer: Any, before: list[int], token: int, logprobs: Any, top: int) -> dict[str, Any]:
+    """Return the log-probabilities of a token and of the `top` most probable ones, as in a server's ``logprobs``."""
     values, indices = logprobs.topk(min(top, len(logprobs)))
     others = [
         {"token": _decode_token(tokenizer, before, index), "logprob": value}
@@ -163,7 +165,10 @@ def _list_alternatives(tokenizer: Any, before: list[int], token: int, logprobs: 
 
 
 def _decode_token(tokenizer: Any, before: list[int], token: int) -> str:
-    """Return the text that a token adds: many tokenizers drop the leading space of a single token."""
+    """Return the text that a token adds after the tokens ``before``.
+
+    It is decoded together with its predecessor, since many tokenizers drop the leading space of a single token.
+    """
     context = [one for one in before if one not in tokenizer.all_special_ids][-1:]
     whole: str = tokenizer.decode([*context, token], skip_special_tokens=True)
     return whole[len(tokenizer.decode(context)) :] if context else whole

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 TOGETHER = 1 << 23
 # Number of ids that are hashed at a time.
 SLICE = 1 << 19
+# Number of repeated ids that are named.
 EXAMPLES = 5
 # The base of the polynomial: odd, so that it has an inverse modulo 2**64.
 FACTOR = 0x9E3779B97F4A7C15
 
 
 def find_repeated_ids(run: Run) -> tuple[int, list[str]]:
-    """Return the number of ids that occur in more than one item, and lines that name the first with their shards.
+    """Return the number of ids that occur more than once, and a line for each of a few examples with its shards.
 
-    The number comes from hashes of 64 bits, and is right but for one chance in thousands at 100 million items; the
-    examples are compared letter by letter.
+    The number is that of repeated 64-bit hashes: at 100 million items it is too large, by a collision, with a probability
+    of about 1 in 4,000. The examples are found by comparing the ids themselves.
     """
     repeated = _find_repeated_hashes(run)
     first = np.sort(repeated[:EXAMPLES])
@@ -37,6 +38,7 @@ def find_repeated_ids(run: Run) -> tuple[int, list[str]]:
         for index in np.flatnonzero(np.isin(hash_column(ids), first)).tolist():
             shards.setdefault(ids[index].as_py(), []).append(name)
     lines = [f"{key!r} in {' and '.join(names[:2])}" for key, names in shards.items() if len(names) > 1]
+    # Without lines, the repeated hashes were collisions of different ids.
     return (len(repeated) if lines else 0), lines
 
 
@@ -49,9 +51,11 @@ def _iterate_ids(run: Run) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _find_repeated_hashes(run: Run) -> Hashes:
-    """Return the hashes that occur twice; they are split by their first bits into files, each sorted by itself."""
+    """Return the hashes that occur more than once. To bound memory, hashes are split by their first bits into files,
+    and one file is sorted at a time.
+    """
     items = run.marker.items
-    bits = max(0, (items // TOGETHER).bit_length())
+    bits = max(0, (items // TOGETHER).bit_length())  # so that a file has at most about `TOGETHER` hashes
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(1 << bits)]
         for _, ids in _iterate_ids(run):
@@ -78,23 +82,25 @@ def hash_column(texts: pa.Array) -> Hashes:
     """
     import pyarrow as pa
 
+    # Arrow stores all texts joined in one buffer; text i is the bytes from bounds[i] to bounds[i + 1].
     texts = texts.cast(pa.large_string())
     _, offsets, content = texts.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    size = int(ends[-1] - ends[0])
-    letters = np.frombuffer(content, dtype=np.uint8)[ends[0] : ends[-1]] if size else np.zeros(0, np.uint8)
-    ends = ends - ends[0]
+    bounds = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    size = int(bounds[-1] - bounds[0])
+    data = np.frombuffer(content, dtype=np.uint8)[bounds[0] : bounds[-1]] if size else np.zeros(0, np.uint8)
+    bounds = bounds - bounds[0]
     # With b_i the random number of byte i of all texts joined, S_k = Σ_{i<k} b_i f^(i+1) modulo 2**64. The hash of the
     # text from s to e is (S_e - S_s) / f^(s+1): prefix sums replace a loop over texts, and it does not depend on s.
     with np.errstate(over="ignore"):
         powers = np.multiply.accumulate(np.full(size + 1, FACTOR, dtype=np.uint64))
         inverse = np.multiply.accumulate(np.full(size + 1, pow(FACTOR, -1, 2**64), dtype=np.uint64))
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_LETTERS[letters] * powers[:size], dtype=np.uint64)])
-        hashes = (sums[ends[1:]] - sums[ends[:-1]]) * inverse[ends[:-1]]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_BYTE_VALUES[data] * powers[:size], dtype=np.uint64)])
+        hashes = (sums[bounds[1:]] - sums[bounds[:-1]]) * inverse[bounds[:-1]]
         # Mix at the end: low bits of a sum depend only on low bits of its terms. Add the length.
-        hashes = (hashes ^ (hashes >> np.uint64(32))) * np.uint64(FACTOR) + np.diff(ends).astype(np.uint64)
+        hashes = (hashes ^ (hashes >> np.uint64(32))) * np.uint64(FACTOR) + np.diff(bounds).astype(np.uint64)
         mixed: Hashes = hashes ^ (hashes >> np.uint64(29))
     return mixed
 
 
-_LETTERS = np.random.default_rng(0).integers(1, 2**64, size=256, dtype=np.uint64)
+# The random number of each byte value; the seed is fixed, so hashes are the same in every process.
+_BYTE_VALUES = np.random.default_rng(0).integers(1, 2**64, size=256, dtype=np.uint64)

@@ -14,7 +14,6 @@ from typing import Any
 
 from captious._core.files import RUN, digest, refuse_irregular, sweep
 from captious._core.specs import split_specs
-from captious._evaluate import Specs, check_specs
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.engines.processes import count_processes, list_visible_gpus
@@ -25,6 +24,7 @@ from captious.metrics.contract import Metric, TokenMetric
 from captious.metrics.judges.dry_run import DryRun, dry_run
 from captious.metrics.judges.judged import CallPlan
 from captious.metrics.registry import ALL, parse_all
+from captious.metrics.requests import Specs, check_specs
 from captious.models.devices import resolve_device
 from captious.options import Engine, Judging, Reading, get_runtime
 from captious.runs.folder import Run, format_shards

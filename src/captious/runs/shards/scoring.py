@@ -22,15 +22,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from captious._evaluate import Specs, check_settings, check_specs
 from captious.engines.tasks import Finished, describe_deaths, run_tasks
 from captious.errors import InputError
 from captious.io.read import reading_of
 from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse, parse_all
+from captious.metrics.requests import Specs, check_specs
 from captious.models.decoding import DECODERS
-from captious.options import Engine, Missing, Reading, Resampling, Runtime, get_runtime, using
+from captious.options import Engine, Missing, Reading, Resampling, Runtime, check_settings, get_runtime, using
 from captious.runs.folder import FAILED, Run
 from captious.runs.marker import Marker
 from captious.runs.report import Report, make_report

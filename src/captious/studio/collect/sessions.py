@@ -57,12 +57,12 @@ class RaterSession:
 
     @property
     def csrf(self) -> str:
-        """The hidden field that a form of this rater must have."""
+        """The CSRF token that every form of this rater must send in a hidden field."""
         return make_form_token(self.secret)
 
     @property
     def owner(self) -> str:
-        """The name under which the browser may store answers that are not sent yet."""
+        """The rater's key in the browser's local storage, under which answers wait until they are sent."""
         return hash_token(self.secret)[:12]
 
     def make_address(self, path: str) -> str:
@@ -71,7 +71,7 @@ class RaterSession:
 
     @property
     def turk(self) -> dict[str, str] | None:
-        """Where the form of Mechanical Turk is sent at the end; None for other sources."""
+        """The URL and assignment id of the form that submits the work to Mechanical Turk; None for other sources."""
         if not self.parameters.get("assignmentId"):
             return None
         target = self.parameters.get("turkSubmitTo", "")
@@ -81,10 +81,10 @@ class RaterSession:
 
 
 class RaterSessions:
-    """The sessions of one study. Wrong tokens are counted by address."""
+    """The sessions of one study. Wrong tokens are counted by client address."""
 
     def __init__(self, plan: Plan, log: StudyLog, hosts: Collection[str] = ()) -> None:
-        """Set up the sessions. `hosts` are the public names of the server, for entries that the platform signed."""
+        """Set up the sessions. An entry signed by a platform must name one of `hosts`, the server's public names."""
         self.plan, self.log = plan, log
         self._signed = SignedEntries(plan.file(plan.source.keys), hosts) if plan.source.keys else None
         self.cookie = f"captious_{get_study_name(plan)}"
@@ -92,7 +92,7 @@ class RaterSessions:
         self._known: set[str] = set()
 
     def find_session(self, value: str, travels: bool = False) -> RaterSession | None:
-        """Return the session of a token; None if the token is unknown."""
+        """Return the session of a token, from a platform visit or a personal link; None if it is unknown."""
         hash = hash_token(value)
         if self.plan.source.name in PERSON and (known := self.log.find_visit(hash)) is not None:
             rater, visit = known
@@ -101,8 +101,10 @@ class RaterSessions:
         return None if holder is None else RaterSession(value, holder, value, travels=travels)
 
     def check_session(self, value: str, address: str, travels: bool = False) -> RaterSession | None:
-        """Return the session of a token; None if it is wrong. Raise `TooManyWrong` after many wrong ones from an
-        address.
+        """Return the session of a token; None if the token is wrong.
+
+        Raise `TooManyWrong` after many wrong tokens from this client address. Tokens that were right before are exempt,
+        so that a rater is not locked out by others at the same address.
         """
         known = hash_token(value) in self._known
         if not known and self.wrong.wait(address):
@@ -115,7 +117,11 @@ class RaterSessions:
         return session
 
     def read_parameters(self, query: Mapping[str, str]) -> dict[str, str] | None:
-        """Return the platform's parameters in a query; None if the person or a valid signature is missing."""
+        """Return the platform's parameters in a query; None if they are invalid.
+
+        They are invalid without the id of the person, without a valid signature (if the plan requires one), or if a
+        value is too long.
+        """
         source = self.plan.source.name
         names = PARAMETERS.get(source, ())
         claims = query if self._signed is None else self._signed.read_parameters(query.get(PARAMETER, "")) or {}
@@ -125,7 +131,7 @@ class RaterSessions:
         return parameters
 
     def begin_session(self, parameters: Mapping[str, str], travels: bool = False) -> RaterSession:
-        """Make a new session of a platform's visitor, who becomes a rater unless known."""
+        """Begin a session for a visitor from a platform; a person who is new to the study becomes a rater."""
         rater = self.log.find_rater_by_identity(self.plan.source.name, parameters)
         token = make_token()
         self.log.begin_visit(rater.id, hash_token(token), parameters)

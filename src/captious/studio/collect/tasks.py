@@ -111,7 +111,10 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
 
 
 def _build_practice_tasks(plan: Plan, kind: TaskKind, items: set[str], complain: Complain) -> list[Task]:
-    """Build the practice tasks, in the order of their file: rows like gold tasks, with an explanation."""
+    """Build the practice tasks in the order of their file, whose rows are like gold rows, with an explanation.
+
+    ``items`` are those of the study: none of them may be used for practice.
+    """
     rows: dict[str, Row] = {}
     for row in read_rows(str(plan.file(plan.practice or ""))):
         try:
@@ -145,7 +148,7 @@ def _build_practice_tasks(plan: Plan, kind: TaskKind, items: set[str], complain:
 
 
 def _refuse_empty(plan: Plan, kind: TaskKind, subjects: list[Subject], tasks: list[Task], complain: Complain) -> None:
-    """Report a study without tasks, and subjects without content or without a question."""
+    """Complain about a study without subjects, subjects without a task, and tasks with nothing to look at."""
     if not subjects:
         complain(f"{plan.path}: nothing to ask about is left, expected at least one item")
     asked = {task.item for task in tasks}
@@ -162,7 +165,7 @@ def _refuse_empty(plan: Plan, kind: TaskKind, subjects: list[Subject], tasks: li
 
 
 def _add_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain) -> list[Task]:
-    """Add the expected answers of the file of gold tasks, and the tasks that are only in that file."""
+    """Set the expected answers of the file of gold tasks, and append the tasks that are only in that file."""
     items = {task.item for task in tasks}
     rows = _read_gold_rows(plan, items, complain)
     own = read_ready(plan, [row for item, row in rows.items() if _is_own(row, item, items)], complain)
@@ -185,7 +188,7 @@ def _add_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain)
 
 
 def _read_gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str, Row]:
-    """Read the rows of the file of gold tasks by item: an item of the study, or a new one."""
+    """Read the gold rows by item; complain about repeated items, and about unknown items without content."""
     rows: dict[str, Row] = {}
     for row in read_rows(str(plan.file(plan.checks.gold or ""))):
         try:
@@ -203,16 +206,20 @@ def _read_gold_rows(plan: Plan, items: set[str], complain: Complain) -> dict[str
 
 
 def _is_own(row: Row, item: str, items: set[str]) -> bool:
-    """Return True if a gold row is a separate task, not about an item of the study."""
+    """Return True if a gold row is a separate task: its item is not in the study, or the row has its own content."""
     return item not in items or _has_content(row)
 
 
 def _has_content(row: Row) -> bool:
+    """Return True if a row has captions or things to ask about."""
     return any(row.fields.get(name) for name in OWN)
 
 
 def _parse_golds(plan: Plan, kind: TaskKind, tasks: list[Task], expected: Any) -> list[dict[str, Any] | None]:
-    """Parse the expected answer for each page of an item; raise `InputError` for an unknown name in it."""
+    """Parse the expected answer for each page of an item; None for a page that it is not about.
+
+    Raise `InputError` for an unknown name in it, and if it is about none of the pages.
+    """
     systems = [choice.system for task in tasks for choice in task.choices if choice.system]
     known = [*dict.fromkeys(systems), *(aspect.name for aspect in plan.aspects), *(tasks[0].things if tasks else ())]
     if expected is None:

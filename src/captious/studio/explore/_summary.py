@@ -85,6 +85,7 @@ class _Measured(NamedTuple):
 
 
 def _compute_mean(sums: Floats) -> Floats:
+    """Divide sums of the rows (value, 1) of `item_means`: the mean over items."""
     with np.errstate(invalid="ignore"):
         return sums[:, 0] / sums[:, 1]
 
@@ -100,9 +101,10 @@ def _limit_draws(samples: int, number: int) -> int:
 
 @dataclass(eq=False)
 class Summaries:
-    """Summaries of views; values over all items are computed once."""
+    """Summaries of views, with a cache of what does not depend on filters."""
 
     explorer: Explorer
+    # Keys: (system, score) for item statistics, ("whole", system, score) for a value, ("p", system, system, score).
     _facts: dict[Any, Any] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -112,14 +114,14 @@ class Summaries:
         return self.explorer.table
 
     def summarize(self, view: View) -> dict[str, Any]:
-        """Return the summary of a view as JSON."""
+        """Return the summary of a view as JSON: a record per system, the test between two systems, and notes."""
         passing = self.explorer.select_captions(view)
         systems = self.explorer.list_systems(view)
-        numbers = {system: self._select_items(passing, system) for system in systems}
-        most = max(map(len, numbers.values()))
-        step = -(-most // MOST) or 1
+        selected = {system: self._select_items(passing, system) for system in systems}
+        # Every step-th item is used, so that no system has more than `MOST`; the division rounds up.
+        step = -(-max(map(len, selected.values())) // MOST) or 1
         stored = self._get_stored_estimates(view, passing)
-        items = {system: self._sort_by_id(own[own % step == 0] if step > 1 else own) for system, own in numbers.items()}
+        items = {system: self._sort_by_id(own[own % step == 0] if step > 1 else own) for system, own in selected.items()}
         notes = []
         if step > 1:
             what = "Tests and correlations" if len(stored) == len(systems) else "The numbers"
@@ -130,12 +132,12 @@ class Summaries:
             self._summarize_system(system, view.score, human, items[system], passing, stored) for system in systems
         ]
         for record, system in zip(records, systems, strict=True):
-            record["captions"] = len(numbers[system])
+            record["captions"] = len(selected[system])
         notes += self._list_approximations(view.score)
         test, why = self._test_pair(view, systems, items)
-        listed = len(self.table) if passing.chosen is None else len(passing.chosen)
+        number = len(self.table) if passing.chosen is None else len(passing.chosen)
         level = self.get_level(systems)
-        return {"items": listed, "systems": records, "test": test, "level": level, "notes": [*notes, *why]}
+        return {"items": number, "systems": records, "test": test, "level": level, "notes": [*notes, *why]}
 
     def get_level(self, systems: Iterable[int]) -> float | None:
         """Return the confidence level of the intervals; None if runs have different ones."""
@@ -143,9 +145,9 @@ class Summaries:
         return levels.pop() if len(levels) == 1 else None
 
     def summarize_all(self, score: int) -> dict[str, Any]:
-        """Return the summary of a score over all captions, for a page without a server.
+        """Return the summary of a score over all captions, for the static page, which has no server to ask.
 
-        Every two systems are tested, unless there are very many.
+        Every pair of systems is tested, unless that exceeds `TESTED` tests for all scores together.
         """
         view = View(score)
         systems = self.explorer.list_systems(view)
@@ -165,13 +167,15 @@ class Summaries:
         }
 
     def _list_interval_notes(self, numbers: Mapping[int, int]) -> list[str]:
-        """Return notes on intervals that are computed here, by the number of captions of each system."""
+        """Return notes on intervals with fewer resamples or of few items. ``numbers`` is the number of captions of each
+        system without a stored interval.
+        """
         notes = []
-        made = [(self._get_resampling(system), number) for system, number in numbers.items() if number > 1]
-        fewer = [_limit_samples(one, number).samples for one, number in made]
-        if any(samples < one.samples for samples, (one, _) in zip(fewer, made, strict=True)):
-            notes.append(f"The intervals are from {min(fewer):,} resamples.")
-        if any(warn_few_units(number, one) for one, number in made):
+        intervals = [(self._get_resampling(system), number) for system, number in numbers.items() if number > 1]
+        limits = [_limit_samples(resampling, number).samples for resampling, number in intervals]
+        if any(samples < resampling.samples for samples, (resampling, _) in zip(limits, intervals, strict=True)):
+            notes.append(f"The intervals are from {min(limits):,} resamples.")
+        if any(warn_few_units(number, resampling) for resampling, number in intervals):
             notes.append(
                 f"Intervals of fewer than {FEW} items are too narrow; a run scored with --interval t has wider ones."
             )
@@ -191,19 +195,19 @@ class Summaries:
         return {system: one.interval for system, one in facts.items() if one is not None and one.interval is not None}
 
     def _select_items(self, passing: Passing, system: int) -> Ints:
-        """Return the numbers of the items whose caption by a system passes."""
+        """Return the indices of the items for which a system has a caption that passes the filters."""
         items = passing.select_items(system)
         items = np.arange(len(self.table)) if items is None else items
-        positions = self.table.positions
+        positions = self.table.positions  # -1 if the system did not caption the item
         return items if positions is None else items[positions[system][items] >= 0]
 
     def _sort_by_id(self, items: Ints) -> Ints:
-        """Sort items by id: resampling weights belong to ids, so the order of a file changes no interval."""
+        """Sort items by id. The bootstrap draws in this order, so intervals do not depend on the order of a file."""
         import pyarrow as pa
 
         with self.table.cursor(shown=pa.table({"n": pa.array(items, pa.int32())})) as cursor:
             rows = cursor.execute("SELECT n, id FROM items JOIN shown USING (n) ORDER BY n").fetchall()
-        return np.array([rows[place][0] for place in sort_ids([row[1] for row in rows])], dtype=np.int64)
+        return np.array([rows[index][0] for index in sort_ids([row[1] for row in rows])], dtype=np.int64)
 
     def _choose_rating(self, view: View) -> int | None:
         """Return the rating to compare the metric with: that on an axis of the chart, else the first; or None."""
@@ -222,9 +226,11 @@ class Summaries:
         passing: Passing,
         stored: Mapping[int, Estimate],
     ) -> dict[str, Any]:
-        """Return the numbers of one system: the metric, the rating, and their agreement.
+        """Return the record of one system: the score and, if there is a rating, its mean and the rank correlation of
+        the two.
 
-        Ratings have no interval here: it would need to resample raters too, as `captious study systems` does.
+        ``all`` is the same number over all captions, None without filters. Ratings have no interval here: it would need to
+        resample raters too, as `captious study systems` does.
         """
         filtered, resampling = passing.chosen is not None, self._get_resampling(system)
         measured = self._measure(system, score, items)
@@ -246,26 +252,31 @@ class Summaries:
         if not math.isnan(rho) and number > 2:
             agreement = Spearman(Kendall.of(x[both], y[both]))
             few = number < RANKED
-            drawn = _limit_samples(resampling, number)
-            found = Estimate(rho) if few else estimate(agreement, number, drawn)["spearman"]
-            everything = _to_finite(self.explorer.compute_rho(system, score, human)) if filtered else None
-            record["rho"] = {**_convert_estimate(found), "captions": number, "all": everything}
+            limited = _limit_samples(resampling, number)
+            correlation = Estimate(rho) if few else estimate(agreement, number, limited)["spearman"]
+            unfiltered = _to_finite(self.explorer.compute_rho(system, score, human)) if filtered else None
+            record["rho"] = {**_convert_estimate(correlation), "captions": number, "all": unfiltered}
         return record
 
     def _test_pair(
         self, view: View, systems: list[int], items: Mapping[int, Ints]
     ) -> tuple[dict[str, Any] | None, list[str]]:
-        """Run the paired test between two systems on the items with both captions; or return why there is none."""
+        """Run the paired test between two systems on the items with captions of both; or return None and a note that
+        says why not.
+        """
+        # The two systems of the view, or those that the order `between` compares.
         pair = systems if len(systems) == 2 else [view.better, view.worse] if view.order == "between" else []
         if len({*pair} & {*systems}) < 2:
             return None, []
         if self._is_selected_by_scores(view):
             return None, ["The systems are not tested: these captions were selected by their scores."]
         key = self.table.scores[view.score].key
+        # The signature up to the number of items: metric, parameters and models.
         settings = {self.table.runs[system].signatures.get(key, "").partition("|items:")[0] for system in pair}
         if len(settings) > 1:
             return None, ["The systems are not tested: the metric had other settings in each run."]
         shared = np.intersect1d(items[pair[0]], items[pair[1]])
+        # `intersect1d` sorts by item; the test needs the order by id.
         shared = items[pair[0]][np.isin(items[pair[0]], shared)]
         first, second = (self._measure(system, view.score, shared) for system in pair)
         if isinstance(first.rows, TypeSets) or isinstance(second.rows, TypeSets):
@@ -274,22 +285,23 @@ class Summaries:
         number = int(both.sum())
         if number < 2:
             return None, [f"The systems are not tested: {number or 'no'} item has a caption of both here."]
-        ours, theirs = first.compute_statistic(both), second.compute_statistic(both)
+        statistics = first.compute_statistic(both), second.compute_statistic(both)
         resampling = self._get_resampling(pair[0])
         fact = ("p", *pair, view.score)
         p = None if view.filtered else self._facts.get(fact)
         if p is None:
             # Without filters the p-value is that of `compare`, computed once; large selections get fewer permutations.
             permutations = _limit_draws(PERMUTATIONS, number) if view.filtered else PERMUTATIONS
-            (p,) = paired_randomization([(theirs, ours)], swap_masks(number, permutations, resampling.seed))
+            (p,) = paired_randomization([(statistics[1], statistics[0])], swap_masks(number, permutations, resampling.seed))
             if not view.filtered:
                 self._facts[fact] = p
-        better = pair[0] if (ours.value > theirs.value) == self.table.scores[view.score].higher else pair[1]
+        is_first_higher = statistics[0].value > statistics[1].value
+        better = pair[0] if is_first_higher == self.table.scores[view.score].higher else pair[1]
         winner = better if p < 1 - resampling.level else None
         return {"pair": pair, "better": winner, "p": _to_finite(p), "items": number}, []
 
     def _is_selected_by_scores(self, view: View) -> bool:
-        """Return True if captions were selected by their scores: a test of them would test the filter."""
+        """Return True if a filter uses scores: a test of captions that it selects would only reflect the filter."""
         if view.lasso or view.low is not None or view.high is not None:
             return True
         systems, scores = range(len(self.table.systems)), range(len(self.table.scores))
@@ -354,10 +366,11 @@ class Summaries:
             where = run.run.storage.get_address
             rows = join_rows([parse_rows(one, key, where(run.run.rows_name(part))) for part, one in tables.items()])
             counts = rows.counts if isinstance(rows, TypeSets) else rows
-            whole = len(counts) == len(run.rows) and len(metric.aggregate(counts[:1])) == 1
+            # `aggregate` is tried on one row: it raises if the rows of another version have other columns.
+            valid = len(counts) == len(run.rows) and len(metric.aggregate(counts[:1])) == 1
         except (InputError, ValueError, IndexError):
             return None, None
-        return (rows, metric) if whole else (None, None)
+        return (rows, metric) if valid else (None, None)
 
     def _list_approximations(self, score: int) -> list[str]:
         """Return a note if the value of a metric is a mean over items because a run has no statistics."""
@@ -370,9 +383,10 @@ class Summaries:
         return [f"{label} is the mean over items: the run of {names} holds no statistics for a corpus value."]
 
 
-def _convert_estimate(found: Estimate) -> dict[str, float | None]:
-    return {"value": _to_finite(found.value), "low": _to_finite(found.low), "high": _to_finite(found.high)}
+def _convert_estimate(interval: Estimate) -> dict[str, float | None]:
+    return {"value": _to_finite(interval.value), "low": _to_finite(interval.low), "high": _to_finite(interval.high)}
 
 
 def _to_finite(value: float | None) -> float | None:
+    """Return None for NaN and infinity, which JSON does not have."""
     return None if value is None or not math.isfinite(value) else float(value)
