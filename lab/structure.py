@@ -30,8 +30,8 @@ How each number is counted:
 - Marked private: modules, or modules in a directory, whose name starts with one underscore.
 - Neither private nor named by a stub: modules of a package whose stub exists (not those of `WITHOUT_STUB`),
   without an underscore, that nothing names. A stub names a module by a name of it (``from a.b import c as c``), or by
-  itself (``import a.b``: other packages or the guides import it). The ``__init__.py`` of a directory names what it imports, a
-  registry what it writes as ``"module:name"``. ``--public`` lists them.
+  itself (``import a.b``: other packages or the guides import it). The ``__init__.py`` of a directory names what it
+  imports, a registry what it writes as ``"module:name"``. ``--public`` lists them.
 - Private modules that another package imports: their own ``__init__.pyi`` do not count. ``--public`` lists them.
 - Docstrings without their subject: the first sentence starts with a preposition, a possessive, a relative word or a
   participle (``SUBJECTLESS``), or has fewer than three words; docstrings of attributes count. ``--docstrings`` lists

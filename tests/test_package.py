@@ -102,7 +102,7 @@ def test_the_demo_in_an_empty_environment(environment, tmp_path):
     printed = call(str(environment / "captious"), "demo", "--out", "report", **outside(tmp_path))
     assert "CIDEr-D" in printed
     assert (tmp_path / "report" / "report.html").stat().st_size > 100_000
-    assert json.loads((tmp_path / "report" / "captious-run.json").read_text())
+    assert json.loads((tmp_path / "report" / "captious-output.json").read_text())
 
 
 def test_nothing_heavy_comes_along(environment):

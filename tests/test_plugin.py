@@ -246,7 +246,8 @@ def test_a_faulty_or_unknown_tokenizer_is_refused_in_one_line(call, parts, tmp_p
 def test_a_package_brings_an_encoder(call, parts, tmp_path):
     program = (
         "import captious; from captious.testing import check_encoder; check_encoder('halved');"
-        "report = captious.evaluate(captious.demo().systems['solid'], 'clipscore(halved)', captious.Resampling(20));"
+        "report = captious.evaluate(captious.demo().systems['solid'], 'clipscore(halved)',"
+        " resampling=captious.Resampling(20));"
         "print(next(iter(report)).signature)"
     )
     code, output = call("-c", program, folder=parts)

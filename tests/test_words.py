@@ -20,7 +20,6 @@ ALLOWED = {
     ("metrics/judges/_questions.py", "in any case"): "whatever the server can",
     ("syntax/scenegraph.py", "house"): "a caption",
     ("_demo.py", "room"): "a caption",
-    ("render/_charts.py", "room"): "space on a page",
     ("train/_packing.py", "room"): "the name of a parameter",
 }
 

@@ -21,8 +21,8 @@ def score_items(probabilities: Floats, truth: Ints) -> Floats:
     >>> score_items(np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])).tolist()
     [0.9, 0.0, 0.7]
     """
-    right = probabilities.argmax(axis=1) == truth
-    return np.where(right, probabilities[np.arange(len(truth)), truth], 0.0)
+    correct = probabilities.argmax(axis=1) == truth
+    return np.where(correct, probabilities[np.arange(len(truth)), truth], 0.0)
 
 
 def chance(classes: int) -> float:
@@ -38,8 +38,8 @@ def chance(classes: int) -> float:
 class Lic:
     """LIC = LIC_M − LIC_D of one captioner and classifier, in points.
 
-    LIC_M is the mean score of a classifier trained and tested on the model's captions, LIC_D the mean of those of one
-    classifier per human caption index; both are means over seeds.
+    LIC_M is the mean score of classifiers trained and tested on the model's captions, one per seed. LIC_D is the mean
+    score of classifiers trained and tested on human captions, one per seed and index of the human caption.
 
     Seeds re-split the same images, so their values are not independent, and sd/√seeds is too small an error. The
     interval uses the corrected variance of repeated splits (Nadeau & Bengio 2003), (1/seeds + tested/trained)·sd², with
@@ -79,17 +79,17 @@ class Lic:
 
     @property
     def sd_m(self) -> float:
-        """Standard deviation over seeds."""
+        """Standard deviation of LIC_M over seeds."""
         return _compute_sd(self.model, self.ddof)
 
     @property
     def sd_d(self) -> float:
-        """Standard deviation over seeds of the mean over human caption indices."""
+        """Standard deviation of LIC_D over seeds, each seed being the mean over human caption indices."""
         return _compute_sd(self.human.mean(axis=1), self.ddof)
 
     @property
     def error(self) -> float:
-        """Standard error of LIC."""
+        """Standard error of LIC: corrected for repeated splits if there are several seeds, else over tested images."""
         seeds = len(self.model)
         if seeds < 2:
             return self.item_error
@@ -100,13 +100,13 @@ class Lic:
     def interval(self) -> tuple[float, float]:
         """Confidence interval of LIC."""
         seeds = len(self.model)
-        point = t_point(self.level, seeds - 1) if seeds > 1 else normal_point(0.5 + self.level / 2)
-        return self.lic - point * self.error, self.lic + point * self.error
+        quantile = t_point(self.level, seeds - 1) if seeds > 1 else normal_point(0.5 + self.level / 2)
+        return self.lic - quantile * self.error, self.lic + quantile * self.error
 
     @property
     def p_value(self) -> float:
-        """The two-sided p-value of LIC = 0."""
-        if not self.error > 0:
+        """Two-sided p-value of the hypothesis LIC = 0; if the error is 0, it is 1 for LIC = 0 and otherwise 0."""
+        if not self.error > 0:  # 0 or NaN
             return math.nan if math.isnan(self.error) else float(self.lic == 0)
         statistic, seeds = abs(self.lic / self.error), len(self.model)
         return 2 * (t_tail(statistic, seeds - 1) if seeds > 1 else normal_tail(statistic))
@@ -119,4 +119,5 @@ class Lic:
 
 
 def _compute_sd(values: Floats, ddof: int) -> float:
+    """Compute the standard deviation; NaN if there are too few values for this ddof."""
     return float(values.std(ddof=ddof)) if len(values) > ddof else math.nan

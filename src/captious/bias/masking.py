@@ -35,8 +35,7 @@ class Mask:
 
     @classmethod
     def from_name(cls, text: str) -> Mask:
-        """Return the mask of a word list, of a file with one word per line, or of several of them joined by commas;
-        ``none`` hides nothing.
+        """Return the mask of a word list, a file with one word per line, several of them joined by commas, or ``none``.
 
         >>> mask = Mask.from_name("race")
         >>> mask.token, len(mask.words), len(Mask.from_name("gender").words), len(Mask.from_name("age,race").words)

@@ -16,29 +16,29 @@ PUBLISHED_SEEDS = (0, 12, 456, 789, 100, 200, 300, 400, 500, 1234)
 
 @dataclass(frozen=True)
 class Protocol:
-    """How captions are masked, aligned and split; the defaults are our recommendation, presets were published."""
+    """How captions are masked, aligned and split. The defaults are our recommendation; presets follow a paper."""
 
     mask: Mask
     vocabulary: str = "model"
-    """Which words human captions keep: model, human, human:N, none, or a file with {model} in its name."""
+    """Which words human captions keep; the others become <unk>: model, human, human:N, none, or a file of words."""
     style: Style = "plain"
     """The tokenizer that splits captions.
 
-    ``treebank`` is the originals' pair of tokenizers, which also cuts <unk> into three words.
+    ``treebank`` is what the papers' scripts do: NLTK's tokenizer, then spaCy's, which cuts <unk> into three words.
     """
     spaces: bool = False
-    """Count the human vocabulary between spaces, as RELIC's appendix C did, whatever the tokenizer."""
+    """Whether the words of a human vocabulary are what stands between spaces, as in RELIC's appendix C, not tokens."""
     paired: bool = True
-    """One split per seed for model and people; the originals draw two."""
+    """Whether model and human captions share one split per seed; the papers' scripts draw two."""
     seeds: tuple[int, ...] = PUBLISHED_SEEDS
     ddof: int = 0
     """Delta degrees of freedom of the standard deviation over seeds; 1 gives that of a sample."""
     level: float = Resampling.level
     preset: str = "none"
     quirks: tuple[str, ...] = ()
-    """Peculiarities of a preset that affect its numbers."""
+    """Sentences about peculiarities of a preset that affect its numbers."""
     frozen: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the frozen BERT that a preset changes."""
+    """Settings of the frozen BERT classifier that a preset changes."""
     warnings: tuple[str, ...] = ()
 
     def settings(self) -> Mapping[str, Any]:
@@ -80,7 +80,7 @@ def protocol_for(
     preset
         A published protocol, such as ``relic-age``.
     seeds
-        How many of the published random seeds.
+        Number of random seeds: the first of the published ones, then 2000, 2001, …
     level
         Confidence level of the intervals.
     """
@@ -109,7 +109,7 @@ def protocol_for(
 
 
 def get_published_seeds(number: int) -> tuple[int, ...]:
-    """Return the first ``number`` published seeds, extended by 2000, 2001, … if there are not enough.
+    """Return the first ``number`` published seeds, followed by 2000, 2001, … if more are needed.
 
     >>> get_published_seeds(3), get_published_seeds(12)[-3:]
     ((0, 12, 456), (1234, 2000, 2001))
@@ -118,6 +118,7 @@ def get_published_seeds(number: int) -> tuple[int, ...]:
     return (*PUBLISHED_SEEDS[:number], *more)
 
 
+# The quirks of presets, as reports print them.
 _TOKENS = "NLTK's tokens are masked and aligned, then cut again as by spaCy: <unk> becomes three ordinary words"
 _SPLITS = "LIC_M and LIC_D are measured on different splits of the images"
 _VOCABULARY = (
@@ -126,11 +127,12 @@ _VOCABULARY = (
 _RACE = "race words are not masked: the scripts' switch for it was off"
 _BERT = "the frozen BERT's head is trained for 5 epochs at 1e-5, not 20 at 5e-5"
 _HUMAN = "human captions keep the n most common human words, counted between spaces: 'field.' and 'field' are two"
-# RELIC's scripts froze BERT without the README's 20 epochs at 5e-5.
+# What RELIC's scripts did. Our default is that of the README: 20 epochs at 5e-5.
 _FROZEN = {"epochs": 5, "rate": 1e-5}
 
 
-def _make_legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
+def _make_preset(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol:
+    """Make a preset: the settings that all published protocols share, with the quirks and settings of this one."""
     frozen = _FROZEN if name.startswith("relic") else {}
     quirks = (_TOKENS, _SPLITS, *quirks, *([_BERT] if frozen else []))
     return Protocol(
@@ -141,12 +143,12 @@ def _make_legacy(name: str, mask: str, *quirks: str, **changed: Any) -> Protocol
 PRESETS = {
     protocol.preset: protocol
     for protocol in (
-        _make_legacy("hirota-gender", "gender", _VOCABULARY),
-        _make_legacy("hirota-race", "none", _VOCABULARY, _RACE),
-        _make_legacy("relic-gender", "gender", _VOCABULARY),
-        _make_legacy("relic-race", "none", _VOCABULARY, _RACE),
-        _make_legacy("relic-age", "age", _VOCABULARY),
-        _make_legacy("relic-age-human", "age", _HUMAN, vocabulary="human", spaces=True),
+        _make_preset("hirota-gender", "gender", _VOCABULARY),
+        _make_preset("hirota-race", "none", _VOCABULARY, _RACE),
+        _make_preset("relic-gender", "gender", _VOCABULARY),
+        _make_preset("relic-race", "none", _VOCABULARY, _RACE),
+        _make_preset("relic-age", "age", _VOCABULARY),
+        _make_preset("relic-age-human", "age", _HUMAN, vocabulary="human", spaces=True),
     )
 }
 

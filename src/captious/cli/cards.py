@@ -204,6 +204,7 @@ def _get_headline(metric: type[Metric]) -> str:
 def _format_default(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    # Quotes make an empty text, or spaces at its ends, visible.
     return f'"{value}"' if value == "" or str(value) != str(value).strip() else str(value)
 
 

@@ -85,7 +85,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; check them first, except for help and for the incomplete line of a shell completion."""
-        flags = [param.flag for param in self.own_params if param.option.words]
+        flags = [param.flag for param in self.own_params if param.option.words]  # take all words up to the next flag
         # Click takes one word per flag; `--captions a.json b.json` becomes `--captions a.json --captions b.json`.
         args = _repeat_flags(args, flags)
         try:
@@ -105,6 +105,7 @@ class Command(click.Command):
                 and param.required
                 and not isinstance(values.get(param.name), (str, tuple))
             ):
+                # A flag that takes several words has taken the argument, too.
                 for flag in {*flags}.intersection(args):
                     ctx.fail(f"no {param.metavar}, expected it before {flag}")
         # Click itself would silently use the last of several values.
@@ -201,11 +202,6 @@ def _make_help_all_option() -> click.Option:
 
     text = "Show everything and exit."
     return click.Option([HELP_ALL], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text)
-
-
-def _is_missing(parsed: Any) -> bool:
-    """Return True if click's parser found no value; versions of click return different objects for that."""
-    return not isinstance(parsed, (str, tuple)) or parsed == ()
 
 
 def _repeat_flags(args: Sequence[str], flags: Sequence[str]) -> list[str]:

@@ -1,5 +1,4 @@
-"""The session that commands share: it reads, works with progress and delivers results. Also options of several
-commands.
+"""Shared options of commands, and the session: it reads captions, shows progress and delivers results.
 
 A command takes the whole session, or the fields that it uses, so that it shows no option which it ignores::
 
@@ -143,8 +142,8 @@ class Session(Options):
     def working(self) -> Iterator[Callable[[str], None]]:
         """Show progress on standard error and use the session's runtime inside the block.
 
-        Yields a function that shows the name of the current step. Raises InputError, before any work, if the output exists
-        and must not be overwritten, or cannot be written.
+        Yields a function that shows the name of the current step. Raises InputError, before any work, if the output
+        exists and must not be overwritten, or if its address or file type is not supported.
         """
         from captious.io.storage import is_remote
         from captious.render.document import refuse_output

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Random draws of a caption of another image before the first such caption is used.
+# Random draws that may hit the same image; after that, the first caption of another image is used.
 TRIES = 100
 
 
@@ -15,8 +15,9 @@ def draw_details(
 ) -> list[list[str] | None]:
     """Draw a wrong detail for each unit of a caption except the first, from the captions of other images.
 
-    This is the rule of the SPECS repository; if that caption has fewer units, its last one is used. The result is None
-    for a caption that is not wanted, and if there is no other image to draw from.
+    For every detail another caption is drawn: its first unit for the first detail (the caption's second unit),
+    its second unit for the second detail, and so on; the last one if it has fewer units. This is the rule of the SPECS
+    repository. The result is None for a caption that is not ``wanted``, and if there is no other image to draw from.
 
     >>> draw_details(["1", "2"], [["a cat", "on a bed"], ["a dog"]], [True, True], seed=0)
     [['a dog'], []]

@@ -63,7 +63,10 @@ class Surroundings:
         return present
 
     def list_absent(self, index: int) -> list[str]:
-        """List the objects of the vocabulary that an image does not show, in the order of the vocabulary."""
+        """List the objects of the vocabulary that may be injected into a caption, in the order of the vocabulary.
+
+        These are the objects that are not present, except those whose words all occur in the caption or its references.
+        """
         own_words = self.own_words[index]
         return [
             category
@@ -72,7 +75,10 @@ class Surroundings:
         ]
 
     def find_siblings(self, category: str, index: int) -> list[str]:
-        """Find absent objects of the same kind; all absent ones if the vocabulary has no kinds."""
+        """List absent objects of the same COCO supercategory, such as other animals for a dog.
+
+        If an object has no supercategory because the vocabulary is not COCO's, any absent object will do.
+        """
         absent = self.list_absent(index)
         if category in SIBLINGS:
             return [other for other in absent if other in SIBLINGS[category]]
@@ -109,7 +115,10 @@ class Surroundings:
 
     @cached_property
     def _tokens(self) -> list[list[tuple[str, str]]]:
-        """The words of all references in lower case with their tags; those of the captions if there are none."""
+        """The lower-cased words and tags of each sentence in the references, or in the captions if there are none.
+
+        Punctuation is left out.
+        """
         texts: Sequence[str] = self.captions.references.values or self.texts
         return [
             [(word.lower(), tag) for word, tag in zip(sentence.tokens, tags, strict=True) if word[0].isalnum()]
@@ -124,7 +133,7 @@ class Surroundings:
 
     @cached_property
     def frequent_phrases(self) -> list[str]:
-        """Phrases of three words, the most frequent first."""
+        """The phrases of three successive words in the references, the most frequent first."""
         phrases: Counter[str] = Counter()
         for sentence in self._tokens:
             words = [word for word, _ in sentence]
@@ -133,7 +142,7 @@ class Surroundings:
 
     @cached_property
     def nouns(self) -> dict[str, dict[str, int]]:
-        """The counts of each noun, by its tag."""
+        """How often each noun occurs, by tag: ``NN`` for singular, ``NNS`` for plural."""
         counts: dict[str, Counter[str]] = {"NN": Counter(), "NNS": Counter()}
         for sentence in self._tokens:
             for word, tag in sentence:
@@ -142,9 +151,12 @@ class Surroundings:
         return {tag: dict(sorted(own.items())) for tag, own in counts.items()}
 
     def find_similar_nouns(self, noun: str, tag: str, index: int) -> list[str]:
-        """Find nouns of the same tag and similar frequency that are in no text of the item."""
+        """Find nouns with the same tag and a similar frequency that the item's texts and objects do not include.
+
+        Frequencies are compared by powers of two; only the nouns of the nearest power are returned.
+        """
         counts = self.nouns.get(tag, {})
-        band = counts.get(noun, 1).bit_length()
+        band = counts.get(noun, 1).bit_length()  # counts of 4 to 7 are one band, 8 to 15 the next
         own, objects, present = self.own_words[index], self.finder.vocabulary.objects, self.present[index]
         others = [
             (abs(count.bit_length() - band), word)

@@ -1,4 +1,4 @@
-"""Tasks in processes of this machine.
+"""Executor that runs tasks in processes of this machine.
 
 One thread for each process sends it one task at a time. A process that dies is replaced, and its task starts again in
 the new one. Processes exit with their parent, even if it is killed.
@@ -32,7 +32,7 @@ THREADS = (
     "NUMEXPR_NUM_THREADS",
     "RAYON_NUM_THREADS",
 )
-"""Environment variables that limit the threads of libraries, which would otherwise take every core in each process."""
+"""Environment variables that limit the threads of libraries; by default each process would use every core."""
 
 
 def count_cores() -> int:
@@ -41,26 +41,29 @@ def count_cores() -> int:
 
 
 def count_processes(engine: Engine, tasks: int) -> int:
-    """Return the number of processes for this many tasks."""
+    """Return ``engine.jobs``, or as many processes as fit on the GPUs, or one per core; at most one per task."""
     return min(engine.jobs or len(_list_worker_gpus(engine)) or count_cores(), tasks)
 
 
 def run_in_processes(
     setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine
 ) -> Generator[Finished[Any], None, None]:
-    """Run tasks in ``engine.jobs`` processes; if it is 0, in one per core, or in as many as fit on the GPUs."""
+    """Run tasks in worker processes, and yield the outcome of each as soon as it is finished.
+
+    There are ``engine.jobs`` processes; if it is 0, as many as fit on the GPUs, or one per core if workers need no GPU.
+    """
     gpus = _list_worker_gpus(engine)
     jobs = count_processes(engine, len(tasks))
     threads = max(1, count_cores() // max(1, jobs))
     runtime = get_runtime()
     start = make_portable(runtime, threads), pack(setup)
     waiting: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
-    for numbered in [(index, pack(task)) for index, task in enumerate(tasks)]:
-        waiting.put(numbered)
+    for index_and_task in [(index, pack(task)) for index, task in enumerate(tasks)]:
+        waiting.put(index_and_task)
     answers: SimpleQueue[tuple[int | None, Answer]] = SimpleQueue()
     environment = dict.fromkeys(THREADS, str(threads))
-    visible = [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {} for number in range(jobs)]
-    processes = [WorkerProcess(start, {**environment, **one}) for one in visible]
+    gpu_settings = [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {} for number in range(jobs)]
+    processes = [WorkerProcess(start, {**environment, **one}) for one in gpu_settings]
     feeders = [Thread(target=_send_tasks, args=(process, waiting, answers), daemon=True) for process in processes]
     try:
         for feeder in feeders:
@@ -87,23 +90,28 @@ def list_visible_gpus() -> list[str]:
 
 
 def _list_worker_gpus(engine: Engine) -> list[str]:
-    """List the CUDA_VISIBLE_DEVICES of each worker that fits on this machine; empty if workers need no GPU."""
+    """List CUDA_VISIBLE_DEVICES, such as 0,1, for each worker that fits on this machine; empty if none needs a GPU."""
     if not engine.gpus:
         return []
     refuse_split_gpus(engine)
-    names, each = list_visible_gpus(), max(1, int(engine.gpus))
-    held = count_slots(len(names), engine.gpus)
-    if not held:
+    names, per_worker = list_visible_gpus(), max(1, int(engine.gpus))
+    workers = count_slots(len(names), engine.gpus)
+    if not workers:
         has = f"{len(names)} GPU{'' if len(names) == 1 else 's'}"
         raise InputError(f"gpus={engine.gpus:g}: each worker asks for so many, and this machine has {has}")
-    groups = [",".join(names[first : first + each]) for first in range(0, len(names) - each + 1, each)]
-    return [groups[number % len(groups)] for number in range(held)]
+    starts = range(0, len(names) - per_worker + 1, per_worker)
+    groups = [",".join(names[first : first + per_worker]) for first in starts]
+    # Workers that take a part of a GPU share it: with gpus=0.5 the second round starts at the first GPU again.
+    return [groups[number % len(groups)] for number in range(workers)]
 
 
 def _yield_finished(
     answers: SimpleQueue[tuple[int | None, Answer]], unfinished: int, processes: int, log: Log
 ) -> Iterator[Finished[Any]]:
-    """Yield the outcomes of all tasks. If a process fails to start, the others continue."""
+    """Yield the outcomes of all tasks; raise the first bug. If a process cannot be started, the others continue.
+
+    The index of an answer is that of its task; None for the answer of a setup.
+    """
     while unfinished:
         index, answer = answers.get()
         log.show(answer.log)
@@ -121,7 +129,7 @@ def _yield_finished(
 def _send_tasks(
     process: WorkerProcess, waiting: SimpleQueue[tuple[int, bytes]], answers: SimpleQueue[tuple[int | None, Answer]]
 ) -> None:
-    """Send one task after the other to a process; the target of its thread."""
+    """Send waiting tasks one by one to a process, and put its answers into the queue; runs in a thread of its own."""
     try:
         while True:
             ready = process.start()
@@ -138,7 +146,7 @@ def _send_tasks(
 
 
 class NotStarted(Answer):
-    """The answer if every attempt to start a process failed before its setup was done."""
+    """The answer if ``ATTEMPTS`` processes in a row died before their setup was done."""
 
 
 class WorkerProcess:
@@ -149,10 +157,13 @@ class WorkerProcess:
         self.environment = environment
         self.child: Child | None = None
         self._stopped = False
-        self._starting = Lock()
+        self._starting = Lock()  # so that `stop` in another thread never misses a process that is just being started
 
     def start(self) -> Answer:
-        """Start a process unless one is running; return the answer of the setup."""
+        """Start a process and run the setup in it, unless it is running already; return the outcome of the setup.
+
+        If the process dies during the setup, another one is started, ``ATTEMPTS`` in all.
+        """
         for _ in range(ATTEMPTS):
             if self.child is not None:
                 return Answer()
@@ -173,7 +184,7 @@ class WorkerProcess:
         return NotStarted(error=f"{ATTEMPTS} worker processes died while they started ({reason})")
 
     def run(self, task: bytes) -> Answer:
-        """Run a task; if its process dies, run it again in a new one."""
+        """Run a task; if its process dies, run the task again in a new one, ``ATTEMPTS`` times in all."""
         deaths: list[str] = []
         for _ in range(ATTEMPTS):
             ready = self.start()

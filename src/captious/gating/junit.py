@@ -49,16 +49,14 @@ def format_junit_error(message: str) -> str:
 
 
 def _add_verdict(suite: ElementTree.Element, verdict: str) -> None:
-    """Add the verdict as a property: the exit code does not show it if the option ``undecided`` replaces code 3 by 0 or
-    1.
-    """
+    """Add the verdict as a property: the exit code does not show it if the option ``undecided`` overrides it."""
     properties = ElementTree.SubElement(suite, "properties")
     ElementTree.SubElement(properties, "property", {"name": "verdict", "value": verdict})
 
 
 def _format_line(row: GateRow) -> str:
-    # The margin is the largest loss that passes: a decrease if higher is better, otherwise an increase.
     """Return the numbers of a metric in one line."""
+    # The margin is the largest loss that passes: a decrease if higher is better, otherwise an increase.
     sign = "−" if row.higher_is_better else "+"
     return (
         f"{_replace_forbidden(row.label)}: base {row.base:.6g}, new {row.new:.6g}, difference {row.difference:+.6g}, "

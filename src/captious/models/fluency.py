@@ -58,7 +58,7 @@ class FluencyDetector:
         runtime = get_runtime()
         backoff = OomBackoff(runtime.log)
 
-        # `OomBackoff` takes a function that starts a batch and returns another that waits for it; this one waits itself.
+        # `OomBackoff` expects a function that starts a batch and returns one that fetches its results; here it is done.
         def start_batch(batch: Ints) -> Fetch:
             errors = self._run_batch(tokens.ids[batch, : int(lengths[batch].max())], lengths[batch])
             return lambda: errors

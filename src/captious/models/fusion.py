@@ -42,7 +42,7 @@ functional = torch.nn.functional
 
 @dataclass(frozen=True)
 class FusionConfig:
-    """Sizes of a fusion; the first five are those of the encoder."""
+    """Sizes of a fusion; the first five are given by the encoder, in the order of `_get_shape`."""
 
     patches: int
     image_width: int
@@ -73,15 +73,16 @@ class Attention(torch.nn.Module):
     def forward(
         self, states: torch.Tensor, over: torch.Tensor | None, mask: torch.Tensor | None, queries: int | None = None
     ) -> torch.Tensor:
-        """Return the states after attention; ``over`` is normalized already, None is self-attention.
+        """Return the states after attention to the states ``over``, or to themselves if it is None.
 
-        Only the first ``queries`` states are queries, and only these are returned.
+        ``over`` must be normalized already; ``states`` are normalized here. With ``queries`` only the first ``queries``
+        states attend, and only they are returned.
         """
-        normal = self.norm(states)
-        key, value = self.key_value(normal if over is None else over).chunk(2, dim=-1)
-        states, normal = states[:, :queries], normal[:, :queries]
-        query, key, value = (
-            one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(normal), key, value)
+        normalized = self.norm(states)
+        key, value = self.key_value(normalized if over is None else over).chunk(2, dim=-1)
+        states, normalized = states[:, :queries], normalized[:, :queries]
+        query, key, value = (  # batch × heads × length × width of a head
+            one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(normalized), key, value)
         )
         dropout = self.dropout if self.training else 0.0
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
@@ -94,6 +95,7 @@ class Layer(torch.nn.Module):
 
     def __init__(self, shape: FusionConfig) -> None:
         super().__init__()
+        # Named for what is attended to; the names are those of stored weights.
         self.tokens = Attention(shape.width, shape.heads, shape.dropout)
         self.patches = Attention(shape.width, shape.heads, shape.dropout)
         self.norm = torch.nn.LayerNorm(shape.width)
@@ -104,7 +106,11 @@ class Layer(torch.nn.Module):
     def forward(
         self, texts: torch.Tensor, mask: torch.Tensor, image: torch.Tensor, queries: int | None = None
     ) -> torch.Tensor:
-        """Return the states of texts, b × k × tokens × width: the k captions of an image share its keys and values."""
+        """Return the token states of the next layer, b images × k captions × tokens × width.
+
+        The tokens of all k captions attend to the patches of their image in one call, so that its keys and values are
+        computed once per image. ``queries`` is the number of leading tokens to compute, by default all.
+        """
         number, captions = texts.shape[:2]
         states = self.tokens(texts.flatten(0, 1), None, mask, queries)
         states = self.patches(states.unflatten(0, (number, captions)).flatten(1, 2), image, None)
@@ -127,6 +133,7 @@ class FusionModule(torch.nn.Module):
         self.text_in = torch.nn.Linear(shape.text_width, width)
         self.image_position_embedding = torch.nn.Parameter(torch.randn(shape.patches, width) * 0.02)
         self.text_position_embedding = torch.nn.Parameter(torch.randn(shape.tokens, width) * 0.02)
+        # State of a pooling token, put before the tokens; its last state is that of the pair.
         self.pool = torch.nn.Parameter(torch.randn(width) * 0.02)
         self.patch_norm = torch.nn.LayerNorm(width)
         self.layers = torch.nn.ModuleList(Layer(shape) for _ in range(shape.layers))
@@ -134,6 +141,7 @@ class FusionModule(torch.nn.Module):
         self.pair = torch.nn.Linear(2 * shape.dimension, width)
         self.norm = torch.nn.LayerNorm(width)
         self.head = torch.nn.Linear(width, 1)
+        # The residual is zero before training, so that the logit is a linear function of the cosine.
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
         self.slope = torch.nn.Parameter(torch.tensor(1.0))
@@ -147,8 +155,11 @@ class FusionModule(torch.nn.Module):
         inside: torch.Tensor,
         text: torch.Tensor,
     ) -> torch.Tensor:
-        """Return logits, b × k, of patch states b × p × w and token states b × k × t × w with the encoder's unit
-        vectors.
+        """Return the logits of b images with k captions each, b × k.
+
+        ``patches`` (b × p × width) and ``tokens`` (b × k × t × width) are hidden states of the encoder; ``inside`` (b ×
+        k × t) is False for padding. ``image`` (b × d) and ``text`` (b × k × d) are the encoder's pooled vectors, of
+        unit length.
         """
         image_states = self.image_in(self.image_norm(patches.float())) + self.image_position_embedding
         text_states = self.text_in(self.text_norm(tokens.float())) + self.text_position_embedding[: tokens.shape[2]]
@@ -167,29 +178,33 @@ class FusionModule(torch.nn.Module):
         return logits
 
     def calibrate(self, cosines: torch.Tensor) -> None:
-        """Set slope and shift so that these cosines give logits of mean 0 and deviation 1.5."""
+        """Set slope and shift so that these cosines give logits of mean 0 and standard deviation 1.5.
+
+        Cosines of an encoder differ little from each other; without this their sigmoids, which the loss compares, would
+        too.
+        """
         with torch.no_grad():
             self.slope.copy_(1.5 / cosines.std().clamp(min=1e-3))
             self.shift.copy_(-self.slope * cosines.mean())
 
 
-# Largest share of a GPU's free memory for states.
-ROOM = 0.4
+# Largest share of a GPU's free memory that states may take.
+MEMORY_SHARE = 0.4
 
 
 @dataclass(frozen=True, eq=False)
 class ImageBatches:
-    """Hidden states of images, on the device if they fit."""
+    """Hidden states and pooled vectors of images, from which batches are taken."""
 
     states: ImageStates
     device: Any
     on_device: Any = None
-    """States on the device; None if they are read from disk batch by batch."""
+    """Tensor of the states, in host memory if the device has not enough; None if they are read from disk by batch."""
     vectors: Any = None
 
     @classmethod
     def of(cls, states: ImageStates, device: Any) -> ImageBatches:
-        """Move the states to the device if they fit."""
+        """Make a tensor of the states, on the device if they fit, and move the vectors to the device."""
         on_device = _to_device(states.rows, device) if states.rows is not None else None
         return cls(states, device, on_device, torch.from_numpy(np.ascontiguousarray(states.vectors.rows)).to(device))
 
@@ -202,7 +217,7 @@ class ImageBatches:
         return len(self.states)
 
     def take(self, rows: Ints) -> tuple[Any, Any]:
-        """Return patch states and vectors of a batch."""
+        """Return the patch states and the vectors of the images with these indices, on the device."""
         vectors = self.vectors[torch.from_numpy(self.states.vectors.index[rows]).to(self.device)]
         if self.on_device is None:
             return torch.from_numpy(self.states.take(rows)).to(self.device), vectors
@@ -212,16 +227,17 @@ class ImageBatches:
 
 @dataclass(frozen=True, eq=False)
 class TextBatches:
-    """Hidden states of captions, on the device if they fit."""
+    """Hidden states and pooled vectors of captions, from which batches are taken."""
 
     states: TextStates
     device: Any
     on_device: Any
+    """Tensor of the states, in host memory if the device has not enough."""
     vectors: Any
 
     @classmethod
     def of(cls, states: TextStates, device: Any) -> TextBatches:
-        """Move the states to the device if they fit."""
+        """Make a tensor of the states, on the device if they fit, and move the vectors to the device."""
         return cls(states, device, _to_device(states.flat, device), torch.from_numpy(states.vectors).to(device))
 
     @property
@@ -230,18 +246,18 @@ class TextBatches:
         return self.states.lengths
 
     def take(self, rows: Ints) -> tuple[Any, Any, Any]:
-        """Return token states, their mask, and vectors of a batch."""
-        chosen = self.states.index[rows]
-        indices, inside = pad_ragged(self.states.starts, self.states.counts, chosen)
+        """Return token states, their mask (False for padding), and vectors of the captions with these indices."""
+        distinct = self.states.index[rows]  # equal captions share their states
+        indices, inside = pad_ragged(self.states.starts, self.states.counts, distinct)
         states = self.on_device[torch.from_numpy(indices).to(self.on_device.device)].to(self.device)
-        number = torch.from_numpy(chosen).to(self.device)
-        return states, torch.from_numpy(inside).to(self.device), self.vectors[number]
+        vectors = self.vectors[torch.from_numpy(distinct).to(self.device)]
+        return states, torch.from_numpy(inside).to(self.device), vectors
 
 
 def _to_device(states: Any, device: Any) -> Any:
-    """Convert states to a tensor: on a GPU if enough memory remains free, else in host memory."""
+    """Convert states to a tensor: on the GPU if they take little of its free memory, else in host memory."""
     tensor = torch.from_numpy(states)
-    if device.type == "cuda" and states.nbytes < ROOM * torch.cuda.mem_get_info(device)[0]:
+    if device.type == "cuda" and states.nbytes < MEMORY_SHARE * torch.cuda.mem_get_info(device)[0]:
         return tensor.to(device)
     return tensor
 
@@ -270,7 +286,7 @@ class Fusion(Backbone):
 
     @property
     def reads(self) -> str:
-        """Fingerprint of the encoder, and the prefix of captions."""
+        """Fingerprint of the encoder, and the prefix of captions; a part of the backbone's own fingerprint."""
         return f"{self.encoder.fingerprint} {self.prefix}"
 
     def pictures(self, paths: Sequence[ImageSource]) -> ImageBatches:
@@ -278,7 +294,7 @@ class Fusion(Backbone):
         return ImageBatches.of(get_image_states(self.encoder, paths), self.device)
 
     def texts(self, texts: Sequence[str], keep: bool = True) -> TextBatches:
-        """Prepare captions for `logits`."""
+        """Prepare captions for `logits`; ``keep`` writes their states to the cache."""
         return TextBatches.of(get_text_states(self.encoder, [self.prefix + text for text in texts], keep), self.device)
 
     @property
@@ -303,7 +319,10 @@ class Fusion(Backbone):
         return {"encoder": {"weights": self.weights, **identity}, "prefix": self.prefix, "shape": shape}
 
     def save(self, folder: str | Path) -> None:
-        """Write the fusion only; the encoder is named in the marker, or saved next to it in ``encoder/``."""
+        """Write the weights of the fusion and the marker file, which names the encoder.
+
+        The encoder is not written here; training copies a local one to ``encoder/`` in its output folder.
+        """
         save_state(Path(folder) / WEIGHTS, self.module.state_dict())
         mark(folder, self, self.record())
 
@@ -319,16 +338,18 @@ def make_fusion(weights: str, seed: int = 0, prefix: str = "", **sizes: Any) -> 
 
 
 def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
-    """Load the fusion of a folder, with its encoder."""
+    """Load the fusion of a folder and its encoder; raise InputError if the encoder is not the one of the training."""
     saved = record["encoder"]
-    homes = (folder, folder.resolve().parent) if folder.resolve().name == "best" else (folder,)
-    weights = next((str(home / "encoder") for home in homes if (home / "encoder").exists()), saved["weights"])
+    # Training writes OUT/, OUT/best/ and one copy of the encoder, OUT/encoder/.
+    parents = (folder, folder.resolve().parent) if folder.resolve().name == "best" else (folder,)
+    weights = next((str(one / "encoder") for one in parents if (one / "encoder").exists()), saved["weights"])
     try:
         encoder = load_frozen_encoder(weights)
     except InputError as error:
         raise InputError(f"{folder}: its encoder {saved['name']} is not available: {error}") from None
-    same = encoder.precision == saved["precision"]
-    if same and encoder.fingerprint != saved["fingerprint"]:
+    # Fingerprints can be compared only if both encoders have the same precision.
+    same_precision = encoder.precision == saved["precision"]
+    if same_precision and encoder.fingerprint != saved["fingerprint"]:
         raise InputError(
             f"{folder}: was trained on the encoder {saved['name']}#{saved['fingerprint']}, but {weights} is "
             f"{encoder.name}#{encoder.fingerprint}"
@@ -336,11 +357,11 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
     encoder = copy(encoder)  # the registry's encoder keeps its own name
     encoder.name = saved["name"]
     shape: FusionConfig = from_json(FusionConfig, record["shape"])
-    inside = _get_shape(encoder)
-    wanted = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
-    if inside != wanted:
+    actual = _get_shape(encoder)
+    expected = (shape.patches, shape.image_width, shape.text_width, shape.dimension, shape.tokens)
+    if actual != expected:
         raise InputError(
-            f"{folder}: was trained on an encoder {saved['name']} with states of {wanted}, but {weights} has {inside}"
+            f"{folder}: was trained on an encoder {saved['name']} with states of {expected}, but {weights} has {actual}"
         )
     module = FusionModule(shape)
     fill(module, read_state(folder / WEIGHTS), folder / WEIGHTS)
@@ -349,5 +370,5 @@ def load_fusion(folder: Path, record: dict[str, Any]) -> Fusion:
 
 def _get_shape(encoder: TorchEncoder) -> tuple[int, int, int, int, int]:
     """Return patches, width of patch states, width of token states, dimension of vectors, and the token limit."""
-    inside = HiddenStates(encoder)
-    return (*inside.image_shape, inside.text_width, encoder.dimension, encoder.limit)
+    hidden = HiddenStates(encoder)
+    return (*hidden.image_shape, hidden.text_width, encoder.dimension, encoder.limit)

@@ -22,10 +22,10 @@ from captious.stats.bootstrap import Estimate, estimate
 from captious.stats.resampling import sum_clusters
 
 Verdict = Literal["holds", "fails", "undecided"]
-# Sides of a metric that ignores an edit; largest size of a harmless edit that counts as no change.
+# Sides of a metric that ignores an edit (all ties); size of a harmless edit up to which it counts as no change.
 CHANCE, MARGIN = 0.5, 0.1
-# An interval of the sides within chance ± this shows that a metric does not answer.
-ROOM = 0.05
+# An interval of the sides within CHANCE ± TOLERANCE shows that the metric ignores the edit.
+TOLERANCE = 0.05
 # Fewest images for a verdict.
 FEWEST = 20
 
@@ -40,7 +40,7 @@ class Effect:
     """Items with both scores."""
     images: int
     sides: Estimate
-    """The share of items that fell (gaming: rose), ties one half."""
+    """The share of items whose score fell (gaming: rose); a tie counts one half."""
     size: Estimate
     """The mean change in standard deviations of the metric over the original captions."""
     change: Estimate
@@ -64,7 +64,7 @@ class DoseResponse:
     sizes: tuple[Estimate, ...]
     """The mean change at each dose, in standard deviations."""
     slope: Estimate
-    """The change for each dose, in the metric's own unit: least squares over the doses, 0 with them."""
+    """The change per dose, in the metric's own unit: least squares over the doses and the original (dose 0)."""
     monotone: bool
     """Whether the mean falls with every dose."""
     falling: Estimate
@@ -112,7 +112,9 @@ def score_sides(change: Floats, group: Group) -> Floats:
 def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> Verdict:
     """Decide whether a metric responds to an edit as it should, or whether the interval leaves it undecided.
 
-    Sides whose interval is all about chance show that the metric does not answer, and more data would not change that.
+    A harmless edit should leave the size within ± `MARGIN`; a gaming edit should not have sides above `CHANCE`; any
+    other edit should. An interval of the sides close around `CHANCE` shows that the metric ignores the edit, and more
+    data would not change that. It is undecided if the interval contains the bound, or with fewer than `FEWEST` images.
 
     >>> give_verdict("harm", Estimate(0.9, 0.8, 0.95), Estimate(-1.0, -1.2, -0.8), 100)
     'holds'
@@ -129,7 +131,7 @@ def give_verdict(group: Group, sides: Estimate, size: Estimate, images: int) -> 
             return "holds"
         return "fails" if size.low > MARGIN or size.high < -MARGIN else "undecided"
     above = sides.low > CHANCE
-    below = sides.high <= CHANCE or (sides.low >= CHANCE - ROOM and sides.high <= CHANCE + ROOM)
+    below = sides.high <= CHANCE or (sides.low >= CHANCE - TOLERANCE and sides.high <= CHANCE + TOLERANCE)
     if group == "gaming":
         return "fails" if above else "holds" if below else "undecided"
     return "holds" if above else "fails" if below else "undecided"
@@ -157,6 +159,7 @@ def _fix_extreme_interval(share: Estimate, images: int, level: float) -> Estimat
     """
     if share.value not in (0.0, 1.0) or math.isnan(share.low):
         return share
+    # Images, not items, are the independent observations.
     reach = 1 - ((1 - level) / 2) ** (1 / images)
     return replace(share, low=1 - reach) if share.value else replace(share, high=reach)
 
@@ -191,6 +194,7 @@ def _build_deviation(scores: Scores, clusters: int) -> Callable[[Floats], Floats
     mean = scores.base[scored].mean() if scored.any() else 0.0
     centered = np.where(scored, scores.base - mean, 0.0)
     centered[np.abs(centered) <= TIE * abs(mean)] = 0.0  # differences from the mean that are rounding
+    # Sums of 1, x and x² give the variance in any draw; x is centered, so that large scores lose no precision.
     moments = np.stack([scored.astype(np.float64), centered, centered**2], axis=1)
     sums = sum_clusters(moments, scores.cluster, clusters)
 
@@ -223,6 +227,7 @@ def find_doses(
     doses = tuple(columns)
     changes = scores.change[:, list(columns.values())]
     complete = ~np.isnan(changes).any(axis=1)
+    # From each dose to the next, the first from the original caption, whose change is 0.
     steps = np.diff(np.concatenate([np.zeros((len(changes), 1)), changes], axis=1), axis=1)
     # Least squares: slope = Σ (dose − mean dose) · change / Σ (dose − mean dose)²; the change at dose 0 is 0.
     centered = np.array([0.0, *doses]) - np.mean([0.0, *doses])
@@ -261,22 +266,23 @@ def find_rates(
     clusters = int(scores.cluster.max()) + 1
     scored = (~np.isnan(scores.change)).astype(np.float64)
     sums = [sum_clusters(np.nan_to_num(part), scores.cluster, clusters) for part in (scores.change, scored)]
-    asked = [
+    columns = [
         column for column, (_, group) in enumerate(edits) if group in ("harmless", "gaming") and scored[:, column].any()
     ]
 
     def statistic(weights: Floats) -> dict[str, Floats]:
         means = np.abs(_divide(*(part.T @ weights for part in sums)))
         with np.errstate(divide="ignore", invalid="ignore"):
-            # Resample edit over injected object, which is finite if the edit changes nothing; it is inverted below.
-            return {str(column): means[column] / means[injected] for column in asked}
+            # Resample the inverse of the rate, which is finite if an edit changes nothing; `_invert` turns it back.
+            return {str(column): means[column] / means[injected] for column in columns}
 
-    costs = estimate(statistic, clusters, resampling) if asked else {}
-    return [ExchangeRate(*edits[column], _invert(costs[str(column)])) for column in asked]
+    costs = estimate(statistic, clusters, resampling) if columns else {}
+    return [ExchangeRate(*edits[column], _invert(costs[str(column)])) for column in columns]
 
 
 def _invert(cost: Estimate) -> Estimate:
     """Return one over an estimate: the ends of its interval change places, and one over 0 is infinite."""
+    # Value, low and high of the inverse.
     ends = [math.inf if end <= 0 else 1 / end for end in (cost.value, cost.high, cost.low)]
     if math.isnan(cost.low):
         ends[1:] = [math.nan, math.nan]

@@ -62,10 +62,10 @@ def make_items_table(
         values = measurements[key].values if key in measurements else np.full(len(captions), np.nan)
         columns[key] = pa.array(values, pa.float64(), mask=~np.isfinite(values))
     columns["unscored"] = pa.array(unscored, pa.string())
-    given = _collect_input_columns(captions, metrics)
+    input_columns = _collect_input_columns(captions, metrics)
     first = [name for name in ("id", "candidates", "references", *COUNTS) if name in columns]
     last = [name for name in columns if name not in first]
-    return pa.table({name: {**columns, **given}[name] for name in (*first, *given, *last)})
+    return pa.table({name: {**columns, **input_columns}[name] for name in (*first, *input_columns, *last)})
 
 
 def _average_lengths(captions: CaptionSet) -> dict[str, Any]:
@@ -99,6 +99,7 @@ def add_metric_columns(before: pa.Table, now: pa.Table, metrics: Sequence[str]) 
         reasons = {**kept, **parse_reasons(new)}
         unscored.append(dumps(reasons, None) if reasons else None)
     for key in metrics:
+        # A metric that is scored again keeps its position; a new one is inserted before `unscored`.
         names = before.column_names
         index = names.index(key) if key in names else names.index("unscored")
         before = before.remove_column(index) if key in names else before
@@ -121,7 +122,7 @@ def _collect_input_columns(captions: CaptionSet, metrics: Collection[str]) -> di
     table = to_arrow(columns)
     arrays = {name: table[name] for name in columns}
     for name, array in arrays.items():
-        if str(array.type).count("list<") > DEEPEST:  # Parquet can be written so, and then not read
+        if str(array.type).count("list<") > DEEPEST:  # pyarrow writes deeper lists, but cannot read them
             arrays[name] = pa.array([None if one is None else dumps(one, None) for one in columns[name]], pa.string())
     ordered = sorted(columns, key=lambda name: name != IMAGE)
     return {stored: arrays[name] for name, stored in name_stored_columns(ordered, metrics).items()}
@@ -149,12 +150,13 @@ def hide_machine_paths(captions: CaptionSet) -> CaptionSet:
     absolute = {folder for folder in folders if PurePath(folder).is_absolute()}
     if not absolute:
         return captions
-    above = PurePath(os.path.commonpath(absolute)).parent
-    shown = {folder: os.path.relpath(folder, above) for folder in absolute}
+    # Relative to the parent of their common folder, so that the name of that folder is kept.
+    parent = PurePath(os.path.commonpath(absolute)).parent
+    relative = {folder: os.path.relpath(folder, parent) for folder in absolute}
 
     def shorten(name: Any) -> Any:
         folder, last = os.path.split(name) if isinstance(name, str) else ("", "")
-        return f"{shown[folder]}/{last}" if folder in shown else name
+        return f"{relative[folder]}/{last}" if folder in relative else name
 
     return replace(captions, columns={**captions.columns, IMAGE: tuple(map(shorten, names))})
 
@@ -188,6 +190,7 @@ def restore_input_name(column: str, metrics: Collection[str]) -> str:
     name = column
     while name.startswith(INPUT):
         name = name.removeprefix(INPUT)
+    # A prefix was added only to names that collide: `input.width` had this name in the input already.
     return column.removeprefix(INPUT) if name in TEXTS or name in metrics else column
 
 
@@ -280,7 +283,7 @@ def parse_rows(table: pa.Table, metric: str, where: str) -> Rows:
 
     try:
         column = table[metric].combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
+        if isinstance(column, pa.ChunkedArray):  # it can still be chunked
             column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
         if pa.types.is_struct(column.type):
             types = tuple(frozenset(one or ()) for one in column.field("types").to_pylist())

@@ -1,4 +1,4 @@
-"""Krippendorff's alpha: do raters agree more than by chance, whatever ratings are missing?"""
+"""Krippendorff's alpha: agreement of raters beyond chance; any ratings may be missing."""
 
 from __future__ import annotations
 
@@ -45,12 +45,15 @@ def krippendorff(
 ) -> Alpha:
     """Compute α = 1 − D_o / D_e of units × raters (NaN: not rated), with a bootstrap interval over groups of units.
 
-    Each unit with m ≥ 2 ratings adds its ordered pairs, each 1/(m − 1), to the coincidences o; n_c is their margin.
+    The coincidences o_ck count ordered pairs of ratings c and k of the same unit; in a unit with m ≥ 2 ratings a pair
+    counts 1/(m − 1). n_c = Σ_k o_ck is the number of ratings c in such units, and n = Σ n_c.
 
         D_o = Σ o_ck δ²(c, k) / n        D_e = Σ n_c n_k δ²(c, k) / n(n − 1)
 
-    δ²: nominal 0 or 1; interval (c − k)²; ratio ((c − k)/(c + k))²; ordinal (n_c/2 + n_between + n_k/2)². All ratings
-    equal leaves it undefined: an error, or 1 with ``constant="one"``. Without groups every unit is its own.
+    δ²: nominal 0 or 1; interval (c − k)²; ratio ((c − k)/(c + k))²; ordinal (n_c/2 + n_between + n_k/2)².
+
+    If all ratings are equal, alpha is undefined: raise InputError, or return 1 with ``constant="one"``. ``groups`` has
+    the group of each unit; the bootstrap draws groups, by default single units.
 
     >>> ratings = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, 2.0]])
     >>> round(krippendorff(ratings, "nominal", Resampling(samples=0)).estimate.value, 6)
@@ -104,10 +107,11 @@ def compute_alpha_without(values: Floats, rater: int, measurement: Measurement) 
 
 
 def measure_disagreements(unit: Ints, value: Floats, measurement: Measurement) -> Floats:
-    """Measure how far each rating is from the others of its unit, on average; 1 is what chance would give.
+    """Measure the mean distance of each rating from the others of its unit, divided by that expected by chance.
 
-    Alpha is 1 less their mean, so 1 less the mean of one rater's is that rater's part in it. NaN where a unit has one
-    rating, or all ratings are equal.
+    ``unit`` and ``value`` are those of each rating. Alpha is 1 minus the mean of the result; 1 minus the mean over one
+    rater's ratings says how well that rater agrees with the others. NaN for the only rating of a unit, and everywhere
+    if all ratings are equal.
 
     >>> distance = measure_disagreements(np.array([0, 0, 1, 1, 2, 2]), np.array([1.0, 1, 2, 2, 1, 2]), "nominal")
     >>> distance.round(6).tolist(), round(1 - float(distance.mean()), 6)
@@ -129,8 +133,10 @@ def measure_disagreements(unit: Ints, value: Floats, measurement: Measurement) -
 
 
 def _compute_alpha(counts: Floats, scale: Floats, measurement: Measurement, weights: Floats) -> float:
-    share = weights / (counts.sum(axis=1) - 1)
-    coincidences = (counts * share[:, None]).T @ counts - np.diag(share @ counts)
+    """Compute alpha from counts, units × values of the scale; a unit counts as often as ``weights`` says."""
+    pair_weights = weights / (counts.sum(axis=1) - 1)
+    # The product pairs every rating with itself too; the diagonal takes these pairs away.
+    coincidences = (counts * pair_weights[:, None]).T @ counts - np.diag(pair_weights @ counts)
     margin = coincidences.sum(axis=0)
     n = margin.sum()
     delta = _compute_distances(scale, margin, measurement)
@@ -139,7 +145,7 @@ def _compute_alpha(counts: Floats, scale: Floats, measurement: Measurement, weig
 
 
 def _compute_distances(scale: Floats, margin: Floats, measurement: Measurement) -> Floats:
-    """Compute δ² between any two values of the scale."""
+    """Compute δ² between any two values of the scale; ``margin`` is the number of ratings with each value."""
     c, k = scale[:, None], scale[None, :]
     if measurement == "nominal":
         return np.asarray(c != k, dtype=np.float64)
@@ -149,9 +155,10 @@ def _compute_distances(scale: Floats, margin: Floats, measurement: Measurement) 
         if (scale < 0).any():
             raise InputError(f"a ratio scale has no negative values, found {scale.min():g}")
         return np.asarray(((c - k) / np.where(c + k == 0, 1.0, c + k)) ** 2)
-    upto = np.cumsum(margin)
-    between = np.abs(upto[:, None] - upto[None, :])
-    # From c to k the counts add up to |F(k) − F(c)| + n_min(c,k); half of both ends is taken off.
+    # Ordinal: the number of ratings from c to k, both included, minus half of those at either end. With cumulative
+    # counts F, the number is |F(k) − F(c)| plus the count of the lower one of both.
+    cumulative = np.cumsum(margin)
+    between = np.abs(cumulative[:, None] - cumulative[None, :])
     lower = np.minimum.outer(np.arange(len(scale)), np.arange(len(scale)))
     ends = (margin[:, None] + margin[None, :]) / 2
     return np.asarray(np.where(c == k, 0.0, between + margin[lower] - ends) ** 2)

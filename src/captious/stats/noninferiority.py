@@ -27,7 +27,7 @@ from captious.stats.resampling import compute_interval_width, holm
 from captious.stats.tests import normal_point, normal_tail, t_point, t_tail
 
 Decision = Literal["pass", "worse", "undecided"]
-# How often an equal system shall pass, where a margin or a number of items is advised.
+# Probability that a system equal to the base passes, for recommended margins and numbers of items.
 POWER = 0.8
 # Two sums of the same numbers in another order differ by less than this share of the value.
 ROUNDING = 1e-12
@@ -44,7 +44,7 @@ class GainDraws:
     error: float = math.nan
     """The standard error of the observed gain, for studentized bounds."""
     errors: Floats = field(default_factory=lambda: np.zeros(0))
-    """That of the gain in each resample, computed in the same way."""
+    """The standard error of the gain in each resample, computed in the same way."""
     changed: int = 0
     """Units whose statistics differ between the two sides."""
 
@@ -56,14 +56,14 @@ class NonInferiority:
     gain: float
     margin: float
     low: float
-    """The gain is at least this with the confidence of the level; so is ``high`` an upper bound by itself."""
+    """One-sided bound: the gain is at least this, with the confidence of the level. ``high`` is one-sided, too."""
     high: float
     error: float
-    """Standard error of the gain: the standard deviation of its resamples."""
+    """Standard error of the gain: the standard deviation of its resamples, or `GainDraws.error` if studentized."""
     p_worse: float
     """The p-value of the null hypothesis that the loss is at most the margin."""
     slack: float = 0.0
-    """What rounding may move."""
+    """Tolerance for rounding errors, in the unit of the gain."""
 
     @classmethod
     def of(
@@ -77,6 +77,7 @@ class NonInferiority:
     ) -> NonInferiority:
         """Compute the bounds and the p-value of an observed gain from its resamples.
 
+        ``scale`` is the larger of the two compared values; the tolerance for rounding is proportional to it.
         With ``bounds="t"``, bounds and p-value are those of Student's t for the number of resampled units.
 
         >>> draws = GainDraws(np.zeros(1000))  # identical systems
@@ -91,14 +92,14 @@ class NonInferiority:
         error = float(gains.std(ddof=1))
         if bounds == "studentized" and draws.error > slack:
             return cls(gain, margin, *_compute_studentized(gain, draws, margin, slack, level), slack)
-        # Studentized bounds become those of t if a corpus value is undefined without one of its items.
+        # Also for studentized bounds without a standard error: a corpus value is undefined without one of its items.
         if bounds != "percentile" and units > 1 and error > slack:
             width = compute_interval_width(error, units, 2 * level - 1)
             distance = (gain + margin) / (error * math.sqrt(units / (units - 1)))
             return cls(gain, margin, gain - width, gain + width, error, t_tail(-distance, units - 1), slack)
         low, high = np.percentile(gains, [100 * (1 - level), 100 * level])
-        inside = int(np.sum(gains >= -margin - slack))
-        return cls(gain, margin, float(low), float(high), error, (1 + inside) / (1 + len(gains)), slack)
+        within_margin = int(np.sum(gains >= -margin - slack))
+        return cls(gain, margin, float(low), float(high), error, (1 + within_margin) / (1 + len(gains)), slack)
 
     @property
     def passes(self) -> bool:
@@ -113,8 +114,8 @@ class NonInferiority:
     def items_to_decide(self, items: int, level: float = LEVEL) -> int | None:
         """Return how many items would decide with power 0.8, if gain and spread stay; None if no number would.
 
-        The standard error shrinks with the root of the number of items, and must fit 1.645 + 0.842 times between the
-        gain and the boundary.
+        A decision needs a distance of 1.645 + 0.842 standard errors (see `compute_span`) between the gain and minus the
+        margin; the standard error shrinks with the square root of the number of items.
 
         >>> test = NonInferiority(gain=0.0, margin=0.01, low=-0.05, high=0.05, error=0.03, p_worse=0.6)
         >>> test.items_to_decide(500)  # 500 · (2.4865 · .03 / .01)²
@@ -132,15 +133,16 @@ def _compute_studentized(
 ) -> tuple[float, float, float, float]:
     """Return lower bound, upper bound, standard error and p-value of *worse*: the more cautious of two methods."""
     deviations = draws.gains - gain
-    # A resample of equal gains has no error: its deviation is infinitely large, or nothing.
+    # A resample of equal gains has a standard error of 0: the ratio is infinite, or 0 if it does not deviate.
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(np.abs(deviations) <= slack, 0.0, deviations / draws.errors)
     ordered = np.sort(ratios)
-    place = min(math.ceil(level * (len(ordered) + 1)), len(ordered))  # of 1,000 resamples at 95 %, the 951st
+    rank = min(math.ceil(level * (len(ordered) + 1)), len(ordered))  # of 1,000 resamples at 95 %, the 951st
     degrees = max(draws.changed - 1, 1)
     student = t_point(2 * level - 1, degrees)
-    down = max(float(ordered[place - 1]), student)
-    up = max(-float(ordered[-place]), student)
+    # Standard errors from the gain to its lower and its upper bound: the wider of bootstrap-t and Student's t.
+    down = max(float(ordered[rank - 1]), student)
+    up = max(-float(ordered[-rank]), student)
     distance = (gain + margin) / draws.error
     p_bootstrap = (1 + int(np.sum(ratios <= distance))) / (1 + len(ratios))
     p = max(p_bootstrap, t_tail(-distance, degrees))

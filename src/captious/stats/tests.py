@@ -107,8 +107,8 @@ def kendall_test(surplus: float, metric: Floats, human: Floats) -> Test:
     if n < 3:
         raise InputError(f"a test of tau needs at least 3 rows, found {n}")
     t, u = (np.unique(side, return_counts=True)[1].astype(np.float64) for side in (metric, human))
-    whole = n * (n - 1.0) * (2 * n + 5)
-    variance = (whole - (t * (t - 1) * (2 * t + 5)).sum() - (u * (u - 1) * (2 * u + 5)).sum()) / 18
+    without_ties = n * (n - 1.0) * (2 * n + 5)
+    variance = (without_ties - (t * (t - 1) * (2 * t + 5)).sum() - (u * (u - 1) * (2 * u + 5)).sum()) / 18
     variance += (t * (t - 1)).sum() * (u * (u - 1)).sum() / (2.0 * n * (n - 1))
     variance += (t * (t - 1) * (t - 2)).sum() * (u * (u - 1) * (u - 2)).sum() / (9.0 * n * (n - 1) * (n - 2))
     z = surplus / math.sqrt(variance)
@@ -131,11 +131,11 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
         raise InputError(f"Williams' test needs at least 4 items, found {n}")
     k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
     mean = (r12 + r13) / 2
-    below = 2 * (n - 1) / (n - 3) * k + mean**2 * (1 - r23) ** 3
-    if below <= 1e-15:
-        # Two metrics that are the same up to scale differ in nothing.
+    denominator = 2 * (n - 1) / (n - 3) * k + mean**2 * (1 - r23) ** 3
+    if denominator <= 1e-15:
+        # The two metrics are the same up to scale, so their correlations do not differ.
         return Test(0.0, n - 3, 1.0, 0.5)
-    t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / below)
+    t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / denominator)
     upper = t_tail(t, n - 3)
     return Test(t, n - 3, 2 * min(upper, 1 - upper), upper)
 
@@ -143,20 +143,23 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
 def compute_permutation_p(difference: float, shuffled: Floats) -> tuple[float, float]:
     """Return the two-sided and the one-sided p-value of a permutation test: (1 + draws as extreme) / (1 + draws).
 
-    A draw in which a statistic is undefined counts as extreme: it must not help to reject.
+    An undefined draw counts as extreme, so that it never makes a p-value smaller.
 
     >>> compute_permutation_p(0.3, np.array([0.1, -0.3, 0.3, 0.2]))
     (0.6, 0.4)
     """
     # Permuted sums are rounded differently from the observed ones; equal must still count as equal.
-    edge, undefined = 1e-12, np.isnan(shuffled)
-    two = (np.abs(shuffled) >= abs(difference) - edge) | undefined
-    one = (shuffled >= difference - edge) | undefined
+    tolerance, undefined = 1e-12, np.isnan(shuffled)
+    two = (np.abs(shuffled) >= abs(difference) - tolerance) | undefined
+    one = (shuffled >= difference - tolerance) | undefined
     return float((1 + two.sum()) / (1 + len(shuffled))), float((1 + one.sum()) / (1 + len(shuffled)))
 
 
 def compute_bootstrap_p(difference: float, draws: Floats) -> float:
     """Return the two-sided p-value of the paired bootstrap: (1 + draws as extreme) / (1 + draws).
+
+    A draw is extreme if it is at least ``difference`` away from the mean of the draws: shifted by their mean, the draws
+    follow the null hypothesis. Undefined draws count as extreme.
 
     >>> compute_bootstrap_p(0.2, np.array([0.1, 0.2, 0.3, 0.6]))  # mean .3: |.6 − .3| and |.1 − .3| reach .2
     0.6

@@ -61,8 +61,7 @@ def is_same_token(token: str, expected: str) -> bool:
 
 
 def make_form_token(session: str) -> str:
-    """Return the CSRF token of a session, a hidden field of its forms. Other sites cannot compute it, since they cannot
-    read the session's cookie.
+    """Return the CSRF token in a session's forms. Other sites cannot compute it, since they cannot read the cookie.
 
     >>> make_form_token("abc") == make_form_token("abc") != make_form_token("abd")
     True
@@ -169,7 +168,7 @@ class Rules:
             name = urlsplit(f"//{header}").hostname or ""
         except ValueError:
             return False
-        return name in LOCAL or name in self.hosts or _is_address(name)
+        return name in LOCAL or name in self.hosts or _is_ip_address(name)
 
     def cookie(self, name: str, value: str) -> str:
         """Return the Set-Cookie header of a session: valid for a year, or deleted if the value is empty."""
@@ -178,7 +177,7 @@ class Rules:
         return f"{name}={value}; Max-Age={age}; Path=/; HttpOnly; SameSite=Lax{secure}"
 
 
-def _is_address(name: str) -> bool:
+def _is_ip_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -223,9 +222,7 @@ class Guard:
         self._headers = [(name.encode(), value.encode()) for name, value in rules.headers().items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request to another host, from a page of another site or with too large a body; pass all others to
-        the app.
-        """
+        """Refuse a request to another host, from another site or with too large a body; pass others to the app."""
         if scope["type"] != "http":  # startup and shutdown are passed on, websockets are not served
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -298,14 +295,14 @@ class TokenGate:
             await send({"type": "http.response.body", "body": b""})
         else:
             # A repeated old cookie is refused, but does not count towards the rate limit.
-            if token or (session and self._is_new(session)):
+            if token or (session and self._record_wrong_cookie(session)):
                 self.wrong.add(address)
             await refuse(scope, send, self.rules, 403, "Open the link that the server printed when it started.")
 
-    def _is_new(self, session: str) -> bool:
+    def _record_wrong_cookie(self, session: str) -> bool:
         """Record a wrong cookie; return True if it is the first time.
 
-        A page that was open before the server restarted sends its old cookie for hours, which counts as one wrong token.
+        A page that was open before the server restarted repeats its old cookie for hours; it counts as one wrong token.
         """
         before = len(self._refused)
         self._refused.add(hash_token(session))
@@ -331,8 +328,7 @@ def read_cookie(scope: Scope, name: str) -> str:
 
 
 def get_client_address(scope: Scope) -> str:
-    """Return the address of the client for rate limits; for IPv6 the /64 network, since one subscriber usually has all
-    of it.
+    """Return the client's address for rate limits; for IPv6 the /64 network, which usually belongs to one subscriber.
 
     >>> get_client_address({"client": ("10.0.0.1", 5000)}), get_client_address({"client": ("2001:db8::17", 5000)})
     ('10.0.0.1', '2001:db8::/64')
@@ -363,7 +359,7 @@ async def refuse(
 def _is_from_own_page(headers: dict[str, str], public: str) -> bool:
     """Return False if the headers of a POST request show that it came from a page of another site.
 
-    Browsers send Sec-Fetch-Site; old ones only Origin, which is "null" for our own forms because of our referrer policy.
+    Browsers send Sec-Fetch-Site. Old ones send only Origin, which our referrer policy makes "null" for our own forms.
     A request with Origin "null" or without both headers is accepted here; the check of its form token decides.
     """
     site = headers.get("sec-fetch-site")
@@ -393,8 +389,7 @@ _BEGINNINGS = (
 
 
 def detect_image_type(beginning: bytes) -> str | None:
-    """Return the media type by the first 16 bytes of a file; None if browsers do not show it, or for SVG, which may
-    contain scripts.
+    """Return the media type by the first 16 bytes of a file; None for SVG (scripts) and what browsers do not show.
 
     >>> detect_image_type(b"GIF89a..."), detect_image_type(b"RIFF0000WEBPVP8 "), detect_image_type(b"<svg xmlns=")
     ('image/gif', 'image/webp', None)

@@ -34,7 +34,7 @@ class Similarity:
     cosine: Floats
     """The cosine of each candidate with its image; NaN if there is none."""
     lengths: Ints
-    """Number of tokens of each candidate, prefix and ends included; 0 if it was not encoded."""
+    """Number of tokens of each candidate, with prefix, start and end token; 0 if it was not encoded."""
     faults: dict[int, str]
     """Why the image of an item could not be used, by the item's index."""
 
@@ -71,12 +71,12 @@ def _compute_similarity(captions: CaptionSet, encoder: Encoder, prefix: str, onl
     cosine, lengths = np.full(len(owners), np.nan), np.zeros(len(owners), dtype=np.int64)
     if not len(encoded):
         return Similarity(cosine, lengths, {})
-    items = np.flatnonzero(np.bincount(owners[encoded]))
+    items = np.flatnonzero(np.bincount(owners[encoded]))  # sorted; only their images are encoded
     images = image_features(encoder, [picture for item in items.tolist() if (picture := pictures[item]) is not None])
     texts = text_features(encoder, [prefix + candidates.values[index] for index in encoded.tolist()])
     cosine[encoded] = cosines(take(images, np.searchsorted(items, owners[encoded])), texts)
     lengths[encoded] = texts.lengths
-    faults = {
+    faults = {  # by item, without the path that a fault begins with
         int(items[index]): f"image: {fault.removeprefix(f'{pictures[items[index]]}: ')}"
         for index, fault in images.faults.items()
     }
@@ -86,22 +86,22 @@ def _compute_similarity(captions: CaptionSet, encoder: Encoder, prefix: str, onl
 def _compute_reference_cosines(captions: CaptionSet, encoder: TextEncoder, prefix: str, over: str) -> Floats:
     candidates, references = captions.candidates, captions.references
     left, right = np.flatnonzero(~candidates.blank), np.flatnonzero(~references.blank)
-    one, two, starts = pair_items(candidates.owners[left], references.owners[right])
-    ours = text_features(encoder, [prefix + candidates.values[index] for index in left.tolist()])
-    theirs = text_features(encoder, [prefix + references.values[index] for index in right.tolist()])
-    values = cosines(take(ours, one), take(theirs, two))
-    joined = np.full(len(candidates.values), np.nan)
+    candidate, reference, starts = pair_items(candidates.owners[left], references.owners[right])
+    candidate_features = text_features(encoder, [prefix + candidates.values[index] for index in left.tolist()])
+    reference_features = text_features(encoder, [prefix + references.values[index] for index in right.tolist()])
+    values = cosines(take(candidate_features, candidate), take(reference_features, reference))
+    result = np.full(len(candidates.values), np.nan)
     number = np.diff(starts)
-    paired = np.flatnonzero(number)
+    paired = np.flatnonzero(number)  # reduceat would give a value to a candidate without references
     if len(paired) and over == "max":
-        joined[left[paired]] = np.maximum.reduceat(values, starts[paired])
+        result[left[paired]] = np.maximum.reduceat(values, starts[paired])
     elif len(paired):
-        joined[left[paired]] = np.add.reduceat(values, starts[paired]) / number[paired]
-    return joined
+        result[left[paired]] = np.add.reduceat(values, starts[paired]) / number[paired]
+    return result
 
 
 def warn_outside_domain(label: str, captions: CaptionSet, encoder: Encoder) -> list[str]:
-    """Return a warning if captious-mini is used on anything but drawn scenes."""
+    """Return a warning, in a list, if captious-mini is used on anything but drawn scenes; else an empty list."""
     images = [image for image in captions.images if image is not None]
     key = ("domain", encoder.fingerprint)
     reason = captions.once(key, lambda: describe_mismatch(encoder, captions.candidates.values, images))
@@ -109,9 +109,10 @@ def warn_outside_domain(label: str, captions: CaptionSet, encoder: Encoder) -> l
 
 
 def pair_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
-    """Pair every text of the left side with every text of the right side of its item, given the sorted items of both.
+    """Pair each left text, such as a candidate, with all right texts of the same item, such as its references.
 
-    The pairs of left text ``i`` run from ``starts[i]`` up to ``starts[i + 1]``.
+    ``left`` and ``right`` are the item of each text, sorted. Returns the index of the left text of each pair, that of
+    the right text, and ``starts``: the pairs of left text ``i`` run from ``starts[i]`` up to ``starts[i + 1]``.
 
     >>> [part.tolist() for part in pair_items(np.array([0, 2]), np.array([0, 0, 1, 2]))]
     [[0, 0, 1], [0, 1, 3], [0, 2, 3]]
@@ -119,27 +120,27 @@ def pair_items(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     first, end = np.searchsorted(right, left), np.searchsorted(right, left, side="right")
     number = end - first
     starts = np.concatenate(([0], np.cumsum(number)))
-    one = np.repeat(np.arange(len(left)), number)
-    two = np.repeat(first - starts[:-1], number) + np.arange(starts[-1])
-    return one, two, starts
+    left_of_pair = np.repeat(np.arange(len(left)), number)
+    right_of_pair = np.repeat(first - starts[:-1], number) + np.arange(starts[-1])
+    return left_of_pair, right_of_pair, starts
 
 
 def take(encoded: EncodedRows, indices: Ints) -> EncodedRows:
-    """Return the vectors at these indices, in this order; the rows are shared."""
+    """Return the inputs at these indices, in this order, without copying their vectors."""
     return EncodedRows(encoded.rows, encoded.index[indices], encoded.lengths[indices], {})
 
 
 def break_down_units(candidates: Sequence[str], scores: Callable[[int, Sequence[str]], Floats]) -> Breakdown:
-    """List what each detail unit adds: the score of the caption up to its end minus that of the caption before it.
+    """List what each detail unit adds: the score of the caption up to the unit's end minus that up to its start.
 
-    ``scores`` returns the values of texts, each in place of the candidate with the given index.
+    ``scores(rank, texts)`` returns the score of each text as if it were the caption ``candidates[rank]``.
     """
     parts = []
     for rank, (text, units) in enumerate(zip(candidates, unit_spans(candidates), strict=True)):
-        units = units or [(0, len(text))]
+        units = units or [(0, len(text))]  # a caption without units is one
         names = [text[first:end].strip() for first, end in units]
-        grown = [*(text[:end] for _, end in units[:-1]), text]
-        values = scores(rank, [*grown, *names])
+        prefixes = [*(text[:end] for _, end in units[:-1]), text]
+        values = scores(rank, [*prefixes, *names])
         so_far, alone = np.nan_to_num(values[: len(units)]), values[len(units) :]
         adds = np.diff(so_far, prepend=0.0) / len(candidates)
         for name, added, reached, own in zip(names, adds.tolist(), so_far.tolist(), alone.tolist(), strict=True):
@@ -159,8 +160,8 @@ def break_down_units(candidates: Sequence[str], scores: Callable[[int, Sequence[
 class EncoderMetric(Metric):
     """A metric that uses an encoder, which every signature names.
 
-    `score_items` gets the encoder as ``state.value``. If a metric has a ``corpus_state``, it writes its own `prepare`,
-    and `score_items` calls `encoder`, which loads each encoder once per process.
+    `score_items` gets the encoder as ``state.value``. A metric with a ``corpus_state`` overrides `prepare` to return
+    that state; its `score_items` then calls `encoder()`, which loads each encoder only once per process.
     """
 
     weights: Weights = ""
@@ -186,7 +187,7 @@ class EncoderMetric(Metric):
         return self.weights
 
     def prepare(self, captions: CaptionSet) -> Any:
-        """Load the encoder."""
+        """Load the encoder, and return it as a state that all shards share."""
         encoder = self.encoder()
         return Shared(encoder, encoder_id(encoder))
 
@@ -200,9 +201,10 @@ class EncoderMetric(Metric):
 class EncodedMetric(EncoderMetric, MeanMetric):
     """A metric of the image: values from the cosine of caption and image under an encoder.
 
-    ``weights`` is a hub id, a folder, a checkpoint file, or ``captious-mini``. ``order`` says when an image becomes
-    RGB; without it the weights say, and CLIP's crop first as the originals do. ``activation`` replaces that of a
-    checkpoint (``gelu`` for those of OpenCLIP).
+    ``weights`` is a hub id, a folder, a checkpoint file, or ``captious-mini``. ``order`` says whether an image is
+    cropped or converted to RGB first; by default CLIP models crop first, as the reference implementations do, unless
+    the folder of the weights specifies the order. ``activation`` replaces that of a checkpoint (``gelu`` for those of
+    OpenCLIP).
     """
 
     order: Literal["crop-first", "rgb-first"] | None = None
@@ -218,7 +220,7 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         """Compute values from cosines."""
 
     def values(self, similar: Similarity, captions: CaptionSet, encoder: Encoder) -> Floats:
-        """Return one value per candidate."""
+        """Return one value per candidate; a metric overrides this if it needs more than the cosines with images."""
         return self.scale_cosines(similar.cosine)
 
     def encoder(self) -> Encoder:
@@ -226,7 +228,7 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         return loading.load(self.named_weights, activation=self.activation, order=self.order)
 
     def score_items(self, captions: CaptionSet, state: Shared[Encoder]) -> Scored:
-        """Return rows with the sum of the candidates' values, and their number."""
+        """Return one row per item: the sum of its candidates' values, and their number."""
         encoder = state.value
         similar = compute_similarity(captions, encoder, self.prefix)
         values = self.values(similar, captions, encoder)
@@ -238,6 +240,7 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         """List detail units: each adds the score of the caption up to its end minus that of the caption before it."""
 
         def score_texts(rank: int, texts: Sequence[str]) -> Floats:
+            # All candidates of an item have the same image and references, so the rank does not matter.
             captions = replace(item, candidates=Ragged.of([texts]))
             return self.values(compute_similarity(captions, state.value, self.prefix), captions, state.value)
 

@@ -1,4 +1,4 @@
-"""VDCscore: open questions, answered from a description, whose answers are compared with the right ones."""
+"""VDCscore: a model answers open questions from a description, and compares its answers with the right ones."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from captious.models.chat.messages import Failure, Reply, Request, Turn
 
 # The highest score of an answer.
 MOST = 5.0
+# Token limits of the two replies: an answer, and its comparison with the right answer.
 ANSWER_TOKENS, VERDICT_TOKENS = 64, 48
-# Placeholder of an answer in dry runs.
+# Placeholder in dry runs for an answer that is not known yet: 40 characters, a typical length.
 USUAL_ANSWER = " " * 40
-# Typical tokens of an answer, and of a comparison, for dry runs.
+# Typical number of tokens of an answer and of a comparison, for dry runs.
 PLANNED = (12, 14)
 
 
@@ -56,7 +57,7 @@ class Vdc(QuestionMetric):
     """
 
     value: Literal["accuracy", "score"] = "accuracy"
-    """What becomes of the comparisons."""
+    """The value of an item: the share of right answers, or the mean of the points."""
 
     name: ClassVar[str] = "vdc"
     pooled: ClassVar[bool] = False
@@ -94,17 +95,17 @@ class Vdc(QuestionMetric):
         return AnswerOptions((), ())
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """Mark an answer: 1 if it means the same, or its points."""
+        """Mark an answer: for the accuracy 1 if it means the same as the right one, for the score its points."""
         points = float(answer.accepted) if self.value == "accuracy" else answer.score
         return AnswerMark(points, "right" if answer.accepted else "wrong")
 
     def build_requests(self, captions: CaptionSet, setup: JudgeSetup) -> list[Request]:
-        """Build the first request of each question."""
+        """Build the request for an answer to each question."""
         items = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
         return [request for _, request in self._pair_requests(items, setup)]
 
     def _pair_requests(self, items: Sequence[AskedItem], setup: JudgeSetup) -> list[tuple[ItemQuestion, Request]]:
-        """Pair every question with its first request."""
+        """Pair every question with the request for its answer."""
         prompt, pairs = setup.prompts["vdc_answer"], []
         for asked in items:
             caption = quote(asked.item.candidate)
@@ -120,27 +121,35 @@ class Vdc(QuestionMetric):
         return Request((Turn("user", text.strip()),), max_tokens=VERDICT_TOKENS)
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
-        """Plan two calls per question; the second is exact if the reply to the first is stored."""
+        """Plan the two calls per question: the answer, and its comparison with the right answer.
+
+        The request of a comparison contains the model's answer. If that answer is stored, the request is known, and may
+        be stored too; otherwise its tokens are estimated with a placeholder.
+        """
         items = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
-        first = self._pair_requests(items, setup)
-        waiting = set(setup.judge.find_unanswered([request for _, request in first])[0].values())
+        pairs = self._pair_requests(items, setup)
+        unanswered = set(setup.judge.find_unanswered([request for _, request in pairs])[0].values())
         known, unknown = list[Request](), list[Request]()
-        for question, request in first:
+        for question, request in pairs:
             try:
-                if request in waiting:
+                if request in unanswered:
                     raise InputError("the first call is not stored")
+                # Replaying raises InputError too if it would have to ask again, as after an unreadable reply.
                 (given,) = ask_and_parse(setup.as_replay().judge, [request], read_answer)
             except InputError:
                 unknown.append(self._build_comparison_request(question, USUAL_ANSWER, setup))
             else:
                 known += [] if isinstance(given, Failure) else [self._build_comparison_request(question, given, setup)]
-        plan = plan_requests(setup.judge, [request for _, request in first], PLANNED[0])
+        plan = plan_requests(setup.judge, [request for _, request in pairs], PLANNED[0])
         tokens = sum(request.estimated_tokens for request in unknown)
         plan += CallPlan(len(unknown), 0, tokens, PLANNED[1] * len(unknown))
         return plan + plan_requests(setup.judge, known, PLANNED[1])
 
     def ask_model(self, asked: Sequence[AskedItem], setup: JudgeSetup) -> list[list[ChosenAnswer | Failure] | Failure]:
-        """Ask the model every question, and compare its answers with the right ones."""
+        """Ask the model every question, then ask it to compare each answer with the right one.
+
+        Return one list per item, with a compared answer or a failure for each of its questions.
+        """
         pairs = self._pair_requests(asked, setup)
         requests = [request for _, request in pairs]
         given = ask_and_parse(setup.judge, requests, read_answer, what=f"{self.label}: answers")
@@ -156,8 +165,8 @@ class Vdc(QuestionMetric):
         ]
         for index, one in zip(answered, compared, strict=True):
             results[index] = one if isinstance(one, Failure) else one._replace(text=str(given[index]))
-        each = iter(results)
-        return [[next(each) for _ in one.own.questions] for one in asked]
+        remaining = iter(results)  # in the order of the items and their questions
+        return [[next(remaining) for _ in one.own.questions] for one in asked]
 
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
         """Read a stored verdict: yes or no for the accuracy, points for the score."""
@@ -165,13 +174,14 @@ class Vdc(QuestionMetric):
             if self.value == "accuracy":
                 return ChosenAnswer(text, accepted=read_word(text))
             points = parse_number(text, 0, MOST)
+            # Stored points come without a verdict; this one is only shown, the value is the points.
             return ChosenAnswer(text, accepted=points > MOST / 2, score=points)
         except ValueError as error:
             return Failure(f"unreadable answer: {error}")
 
 
 def read_answer(reply: Reply) -> str:
-    """Read a short answer."""
+    """Read a short answer, with all whitespace reduced to single spaces; raise ValueError if it is empty."""
     text = " ".join(reply.text.split())
     if not text:
         raise ValueError("an empty answer")

@@ -58,9 +58,7 @@ class SpiceOriginal(MeanMetric):
         return "SPICE (original)" if self.subset == "all" else f"SPICE (original) {self.subset}"
 
     def compares_with(self, other: Metric) -> bool:
-        """Return True if the other metric is SPICE of the same subset, but not Soft-SPICE; reports then show the
-        correlation of the two.
-        """
+        """Return True if the other metric is SPICE of the same subset; Soft-SPICE is another measure."""
         return isinstance(other, Spice) and other.subset == self.subset and other.matching != "soft"
 
     def prepare(self, captions: CaptionSet) -> Shared[tuple[Mapping[str, float], str]]:
@@ -80,8 +78,7 @@ class SpiceOriginal(MeanMetric):
         return {"file": f"#{state.value[1]}"}
 
     def score_items(self, captions: CaptionSet, state: Shared[tuple[Mapping[str, float], str]]) -> Scored:
-        """Return the row (value, 1) of each item, NaN without a value, and the reason if the file does not have its id.
-        """
+        """Return the row (value, 1) of each item, and the reason for each item whose id the file does not have."""
         values, _ = state.value
         rows = item_means(np.array([values.get(key, math.nan) for key in captions.ids], dtype=np.float64))
         return Scored(rows, {index: ABSENT for index, key in enumerate(captions.ids) if key not in values})
@@ -111,7 +108,7 @@ def _parse_values(content: bytes, path: Path, subset: str) -> dict[str, float]:
             hint = "; the program writes subsets with -subset" if subset != "All" else ""
             raise InputError(f"{where}: scores of {', '.join(map(str, scores)) or 'nothing'}, expected {subset}{hint}")
         f = scores[subset].get("f") if isinstance(scores[subset], dict) else scores[subset]
-        # f != f: NaN, which the Java program may write, means no value.
+        # f != f is true for NaN, which `json.loads` accepts; it means no value.
         if f is not None and (isinstance(f, bool) or not isinstance(f, (int, float)) or not (0 <= f <= 1 or f != f)):
             raise InputError(f"{where}: f of {subset} is {f!r}, expected a number from 0 to 1, or null")
         values[key] = math.nan if f is None else float(f)

@@ -28,8 +28,8 @@ FACTOR = 0x9E3779B97F4A7C15
 def find_repeated_ids(run: Run) -> tuple[int, list[str]]:
     """Return the number of ids that occur more than once, and a line for each of a few examples with its shards.
 
-    The number is that of repeated 64-bit hashes: at 100 million items it is too large, by a collision, with a probability
-    of about 1 in 4,000. The examples are found by comparing the ids themselves.
+    The number is that of repeated 64-bit hashes. Collisions make it too large with a probability of about 1 in 4,000 at
+    100 million items. For the examples the ids themselves are compared.
     """
     repeated = _find_repeated_hashes(run)
     first = np.sort(repeated[:EXAMPLES])
@@ -51,8 +51,9 @@ def _iterate_ids(run: Run) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _find_repeated_hashes(run: Run) -> Hashes:
-    """Return the hashes that occur more than once. To bound memory, hashes are split by their first bits into files,
-    and one file is sorted at a time.
+    """Return the hashes that occur more than once.
+
+    To bound memory, hashes are split by their first bits into files, and one file is sorted at a time.
     """
     items = run.marker.items
     bits = max(0, (items // TOGETHER).bit_length())  # so that a file has at most about `TOGETHER` hashes

@@ -1,4 +1,4 @@
-"""The plan of a scoring of shards, made before anything is read: workers, judges, and the output folder.
+"""Plan of scoring shards, made before they are scored: workers, limits of chat models, and the output folder.
 
 An unfinished run is resumed. More shards and more metrics can be added to a run.
 """
@@ -31,26 +31,31 @@ from captious.runs.folder import Run, format_shards
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.tables import hide_folder
 
-# Options of storage; added metrics keep those of the run.
+# Options about what is stored; if metrics are added to a run, those of the run apply.
 STORED = ("store_references", "store_rows")
 REPLACE = "pass overwrite=True to replace them, or name another folder"
 
 
 def assign_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engine:
-    """Return the engine with one GPU per process if models run on GPUs: one process per core would load a model each.
+    """Return the engine with one GPU per process if the metrics' models run on the GPUs of this machine.
 
-    On a cluster ``gpus`` says it.
+    Without this there would be one process per core, and each would load its model onto the same GPU. If the device is
+    one certain GPU, such as ``cuda:1``, there is one process by default. On a Ray cluster the user sets ``gpus``.
     """
     models = any("model" in metric.needs for metric in metrics)
     if engine.engine in ("serial", "ray") or engine.gpus or not models or not list_visible_gpus():
         return engine
     if resolve_device(device).type != "cuda":
         return engine
+    # "cuda:1" names one GPU, which every process would share.
     return replace(engine, gpus=1.0) if device in ("auto", "cuda") else replace(engine, jobs=engine.jobs or 1)
 
 
 def refuse_unready(engine: Engine) -> None:
-    """Raise InputError if Ray is not installed, before other scores are replaced."""
+    """Raise InputError if the engine is Ray and Ray is not installed.
+
+    Called before the output folder is claimed, so that a run that cannot start overwrites nothing.
+    """
     if engine.engine == "ray":
         from captious.engines.ray import import_ray
 
@@ -58,7 +63,10 @@ def refuse_unready(engine: Engine) -> None:
 
 
 def divide_limits(judging: Judging, metrics: Sequence[Metric], engine: Engine, shards: int) -> Judging:
-    """Return the limits of one worker for chat models, so that all workers together respect the limits."""
+    """Return the limits of chat models for one worker: its share of concurrency, tokens and cost.
+
+    Raises InputError if the number of workers is unknown, as on a Ray cluster without ``jobs``.
+    """
     if engine.engine == "serial" or not any("judge" in metric.needs for metric in metrics):
         return judging
     if engine.engine == "ray" and not engine.jobs:
@@ -75,7 +83,7 @@ def divide_limits(judging: Judging, metrics: Sequence[Metric], engine: Engine, s
 def plan_shards(
     source: Any, metrics: Specs, reading: Reading = Reading(), progress: Callable[[str], None] | None = None
 ) -> DryRun:
-    """Return the requests to chat models for all shards, without sending any."""
+    """Plan the calls to chat models for all shards, without making any."""
     shards = expand(source, reading.format)
     chosen = parse_all(check_specs(metrics), read_first_captions(metrics, shards, reading))
     plans: dict[tuple[str, str], CallPlan] = {}
@@ -93,7 +101,10 @@ def plan_shards(
 
 
 def read_first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
-    """Return the captions that determine the metrics of ``all``; None if ``all`` is not requested."""
+    """Return the captions of the first shard if ``all`` metrics are requested, otherwise None.
+
+    Which metrics ``all`` stands for depends on the captions, such as whether they have references.
+    """
     specs = [metrics] if isinstance(metrics, str) else metrics if isinstance(metrics, (list, tuple)) else []
     wanted = any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs)
     return [read_shard(shards[0], reading, images=False).captions] if wanted else None
@@ -105,15 +116,17 @@ def need_images(metrics: Sequence[Metric]) -> bool:
 
 
 def need_columns(metrics: Sequence[Metric]) -> bool:
-    """Return True if any of the metrics prepares its state from other columns than ids and captions."""
-    texts = {"references", "several candidates"}
+    """Return True if any of the metrics may need columns other than ids and captions to prepare its corpus state."""
+    texts = {"references", "several candidates"}  # what captions have without further columns
     return not all(isinstance(metric, TokenMetric) and texts.issuperset(metric.needs) for metric in metrics)
 
 
 def collect_reading_facts(reading: Reading, store_references: bool = True, store_rows: bool = True) -> dict[str, Any]:
-    """Return the reading options that are not at their default, for the marker; references by their digest.
+    """Collect the reading options that differ from their default, for the marker.
 
-    Of absolute paths only the last part is stored, because others may get to see the run.
+    The marker may be published with the run: it has only the last part of absolute paths. A reference file is named
+    with the digest of its content, so that a changed file is noticed. Raises InputError for references or images in
+    memory, which workers cannot read.
     """
     facts: dict[str, Any] = {}
     for option in fields(reading):
@@ -151,7 +164,7 @@ def claim_folder(
         PurePath(address.rstrip("/")).name, facts, "shard", shards=tuple(shards), reading=reading, complete=False
     )
     if not is_remote(address):
-        _refuse_file(Path(address))
+        _check_folder(Path(address))
     if not storage.exists(RUN):
         if add:
             raise InputError(f"{address}: no {RUN}, expected a run to add metrics to")
@@ -165,28 +178,28 @@ def claim_folder(
         run = Run(address, marker)
         run.write_marker()
         return run
-    there = Run.at(address)
-    if not there.marker.shards:
-        raise InputError(f"{address}: contains the scores of {there.marker.name}, not of shards; {REPLACE}")
+    existing = Run.at(address)
+    if not existing.marker.shards:
+        raise InputError(f"{address}: contains the scores of {existing.marker.name}, not of shards; {REPLACE}")
     if add:
-        stored = {name: value for name, value in there.marker.reading.items() if name in STORED}
+        stored = {name: value for name, value in existing.marker.reading.items() if name in STORED}
         marker = replace(marker, reading={**reading, **stored})
-        new = tuple(one for one in facts if one.metric not in there.metrics)
-        marker = replace(marker, metrics=(*there.marker.metrics, *new))
-    marker = replace(marker, shards=_keep_names(shards, there.marker.shards), history=there.marker.history)
-    change = describe_change(marker, there.marker, add) or _describe_changed_shards(there, marker)
+        new = tuple(one for one in facts if one.metric not in existing.metrics)
+        marker = replace(marker, metrics=(*existing.marker.metrics, *new))
+    marker = replace(marker, shards=_keep_names(shards, existing.marker.shards), history=existing.marker.history)
+    change = describe_change(marker, existing.marker, add) or _describe_changed_shards(existing, marker)
     if change:
         raise InputError(f"{address}: contains other scores: {change}; {REPLACE}")
-    # A complete marker on disk stays complete until everything is scored.
-    kept = there.marker if there.marker.complete else marker
+    # A complete run stays marked as complete on disk; scoring marks it as incomplete only if its values will change.
+    kept = existing.marker if existing.marker.complete else marker
     run = Run(address, replace(kept, metrics=marker.metrics, shards=marker.shards, reading=marker.reading))
-    if not there.marker.complete:
+    if not existing.marker.complete:
         run.write_marker()
     return run
 
 
 def describe_change(marker: Marker, other: Marker, add: bool = False) -> str:
-    """Describe the first difference of another marker that prevents resuming; empty if there is none.
+    """Describe the first difference from the marker of an existing run that prevents resuming it; empty if none.
 
     More shards, and shards in another order, do not prevent it.
     """
@@ -217,7 +230,11 @@ def _format_verb(names: Collection[str]) -> str:
 
 
 def _keep_names(shards: Sequence[Shard], before: Sequence[Shard]) -> tuple[Shard, ...]:
-    """Return the shards, each under its earlier name; names depend on the set of shards."""
+    """Return the shards with the names that they had in the run before.
+
+    A name contains as many parent folders as are needed to make it unique, so it may change when shards are added. A
+    new shard whose name is taken gets the digest of its address as a suffix.
+    """
     names = {one.address: one.name for one in before}
     known = [replace(one, name=names.get(one.address, one.name)) for one in shards]
     taken = {one.name for one in known if one.address in names}
@@ -229,19 +246,23 @@ def _keep_names(shards: Sequence[Shard], before: Sequence[Shard]) -> tuple[Shard
     )
 
 
-def _describe_changed_shards(there: Run, marker: Marker) -> str:
-    """Describe shards whose size changed after they were scored; a failed shard may change, and is scored again."""
-    before = {shard.name: shard.size for shard in there.marker.shards}
-    others = [one for one in marker.shards if one.name in before and one.size != before[one.name]]
-    scored = [one for one in others if there.storage.exists(there.items_name(one.name))]
-    changed = [one for one in scored if there.summary(one.name).size != one.size]
+def _describe_changed_shards(existing: Run, marker: Marker) -> str:
+    """Describe shards whose size changed after they were scored; empty if there are none.
+
+    A shard without scores, such as one that failed, may change.
+    """
+    before = {shard.name: shard.size for shard in existing.marker.shards}
+    resized = [one for one in marker.shards if one.name in before and one.size != before[one.name]]
+    scored = [one for one in resized if existing.storage.exists(existing.items_name(one.name))]
+    changed = [one for one in scored if existing.summary(one.name).size != one.size]
     if not changed:
         return ""
     first = f"{changed[0].name} ({before[changed[0].name]:,} bytes, now {changed[0].size:,})"
     return f"of its {format_shards(len(before))} {len(changed)} changed since they were scored, such as {first}"
 
 
-def _refuse_file(path: Path) -> None:
+def _check_folder(path: Path) -> None:
+    """Raise InputError if the path exists and is not a folder; remove drafts that killed processes left in it."""
     refuse_irregular(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file, expected the name of a folder to write")

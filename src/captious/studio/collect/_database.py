@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 else:
     sa = require("sqlalchemy", "studio")
 
-# Timeout in seconds for another writing process, or for a server that does not answer.
+# Seconds to wait for another process that is writing, for a free connection, or for a server that does not answer.
 BUSY = 10.0
 # Maximum number of connections of one process; further threads wait.
 POOL = 48
-# PostgreSQL's codes of a conflict of transactions: serialization failure, deadlock, unique violation. The transaction
-# is run again, and then sees what the other one stored.
+# PostgreSQL's codes for a conflict of two transactions: serialization failure, deadlock, unique violation. Run again,
+# the transaction sees what the other one stored.
 AGAIN = ("40001", "40P01", "23505")
 T = TypeVar("T")
-_writers: dict[str, threading.Lock] = {}
-_making = threading.Lock()
+# The write lock of each SQLite file, shared by all `Database` objects of this process.
+_write_locks: dict[str, threading.Lock] = {}
+_write_locks_guard = threading.Lock()
 
 
 class DatabaseAway(OSError):
@@ -43,54 +44,59 @@ class Database:
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.name = str(self.url.database) if self.sqlite else self.url.render_as_string(hide_password=True)
         self.engine = _make_sqlite_engine(self.url) if self.sqlite else _make_postgresql_engine(self.url)
-        with _making:
-            self._writer = _writers.setdefault(os.path.realpath(self.name), threading.Lock())
+        with _write_locks_guard:
+            self._write_lock = _write_locks.setdefault(os.path.realpath(self.name), threading.Lock())
 
     @property
     def absent(self) -> bool:
-        """Whether the SQLite file does not exist yet. Databases of PostgreSQL are created by the owner."""
+        """Whether the SQLite file does not exist yet; False for PostgreSQL, where the owner creates databases."""
         return self.sqlite and not Path(self.name).exists()
 
     @contextmanager
     def reading(self, snapshot: bool = False) -> Iterator[sa.Connection]:
-        """Open a read-only transaction. With `snapshot`, PostgreSQL too reads one consistent state, as SQLite always
-        does.
+        """Open a transaction for reading, and roll it back at the end.
+
+        All statements of a transaction see the same state of the database in SQLite; in PostgreSQL only with
+        ``snapshot``.
         """
         repeatable = snapshot and not self.sqlite
         engine = self.engine.execution_options(isolation_level="REPEATABLE READ") if repeatable else self.engine
-        with (
-            self._convert_errors(),
-            engine.connect() as connection,
-        ):  # rolled back at the end, as nothing changed
+        with self._convert_errors(), engine.connect() as connection:  # closing a connection rolls back
             self._begin(connection, "BEGIN")
             yield connection
 
     def write(self, change: Callable[[sa.Connection], T]) -> T:
-        """Run a change in one transaction, and return its result once it is committed.
+        """Run a change in one transaction, commit it, and return the result of the change.
 
-        SQLite has one writer at a time: threads of this process queue here, other processes in SQLite itself.
+        If PostgreSQL reports a conflict with another transaction, the change is run again, three times in all. SQLite
+        has one writer at a time: threads of this process wait for a lock here, other processes for the lock of the
+        file.
         """
-        with self._convert_errors(), self._writer if self.sqlite else nullcontext():
+        with self._convert_errors(), self._write_lock if self.sqlite else nullcontext():
             for _ in range(2):
                 try:
                     return self._apply_change(change)
                 except sa.exc.DBAPIError as error:
                     if getattr(error.orig, "sqlstate", None) not in AGAIN:
                         raise
-            return self._apply_change(change)
+            return self._apply_change(change)  # the last attempt: a conflict is an error
 
     def _apply_change(self, change: Callable[[sa.Connection], T]) -> T:
         with self.engine.begin() as connection:
-            self._begin(connection, "BEGIN IMMEDIATE")
+            self._begin(connection, "BEGIN IMMEDIATE")  # locks the file now, not at the first statement that writes
             return change(connection)
 
     def _begin(self, connection: sa.Connection, statement: str) -> None:
-        """Open a transaction of SQLite. SQLAlchemy's event for it would slow down every statement."""
+        """Begin the transaction in SQLite; PostgreSQL's driver begins it itself."""
         if self.sqlite:
+            # SQLAlchemy's recipe, a listener of the event "begin", would slow down every statement.
             cast(sqlite3.Connection, connection.connection.driver_connection).execute(statement)
 
     def make(self) -> None:
-        """Create the SQLite file in WAL mode, so that raters can read while one writes. The file remembers the mode."""
+        """Create the SQLite file unless it exists, and set its WAL mode, in which raters can read while one writes.
+
+        The file remembers the mode. For PostgreSQL there is nothing to do.
+        """
         if self.sqlite:
             with suppress(OSError):  # if it cannot be created, SQLite reports why
                 make_private(self.name)  # the journal gets the same file mode
@@ -123,7 +129,9 @@ class Database:
 
 def _is_away(error: BaseException) -> bool:
     """Return True if a driver's error means that the database is unavailable, not that a statement is wrong."""
-    if isinstance(error, sqlite3.Error):  # DatabaseError itself: the file is damaged, or no database
+    if isinstance(error, sqlite3.Error):
+        # Subclasses such as IntegrityError are errors of a statement. SQLite raises DatabaseError itself if the file is
+        # damaged or is not a database.
         return type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
     psycopg = require("psycopg", "studio-postgres")
     # psycopg reports read-only as InternalError, a full disk and a lost connection as OperationalError.
@@ -163,5 +171,7 @@ def _make_sqlite_engine(url: sa.URL) -> sa.Engine:
 
 def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None  # the driver must not begin transactions itself
+    # FULL: a committed rating survives a power failure. Recursive triggers: INSERT OR REPLACE fires the triggers that
+    # forbid to delete rows.
     for setting in ("synchronous=FULL", "recursive_triggers=ON"):
         connection.execute(f"PRAGMA {setting}")

@@ -73,7 +73,7 @@ def new_plan(
     ids
         File with one id per line, or the ids themselves: what the study asks about.
     missing
-        Items that a file of captions, the references or the images lack: an error, or left out.
+        Items without a caption, references or an image: an error, or left out.
     title
         Title of the study, instead of the template's.
     """

@@ -193,7 +193,7 @@ class Plan:
     )
     """Number of items of each group, drawn by the seed; groups that are not named are left out."""
     missing: Literal["error", "skip"] = "error"
-    """Items that a file of captions, the references or the images lack: an error, or left out."""
+    """Items without a caption, references or an image: an error, or left out."""
     distinct: bool = False
     """Only items whose captions all differ, in more than case and punctuation."""
     show_references: bool = False

@@ -47,6 +47,7 @@ class RaterSession:
     """A session of a rater."""
 
     value: str
+    """The token."""
     rater: Rater
     secret: str = field(repr=False)
     """The same in every visit of the rater, so that an answer stored in the browser can be sent in the next one."""
@@ -75,7 +76,7 @@ class RaterSession:
         if not self.parameters.get("assignmentId"):
             return None
         target = self.parameters.get("turkSubmitTo", "")
-        host = urlsplit(target).hostname
+        host = urlsplit(target).hostname  # from the query, so only known hosts are accepted
         base = f"https://{host if host in TURK_HOSTS else TURK_HOSTS[0]}"
         return {"address": f"{base}/mturk/externalSubmit", "assignment": self.parameters["assignmentId"]}
 
@@ -97,8 +98,8 @@ class RaterSessions:
         if self.plan.source.name in PERSON and (known := self.log.find_visit(hash)) is not None:
             rater, visit = known
             return RaterSession(value, rater, visit.person, visit.parameters, travels)
-        holder = self.log.find_rater_by_token(hash)
-        return None if holder is None else RaterSession(value, holder, value, travels=travels)
+        rater_of_link = self.log.find_rater_by_token(hash)
+        return None if rater_of_link is None else RaterSession(value, rater_of_link, value, travels=travels)
 
     def check_session(self, value: str, address: str, travels: bool = False) -> RaterSession | None:
         """Return the session of a token; None if the token is wrong.

@@ -44,7 +44,7 @@ class Task:
     heading: str = ""
     """A text above the answer: the style of a ranking, the caption that a picture was painted from."""
     gold: Mapping[str, Any] | None = None
-    """The expected answer of a check, in the form that its kind writes; None for a task like any other."""
+    """The expected answer of a gold or practice task, as `TaskKind.parse_gold` returns it; None for other tasks."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Columns that go through to the export unchanged, such as painter, seed, style and set."""
     explanation: str = ""
@@ -95,7 +95,7 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
 
     ``complain`` is called with each mistake in the files; the default stops at the first.
     """
-    from captious.studio.collect.kinds import kind_of  # the kinds make tasks
+    from captious.studio.collect.kinds import kind_of  # not at the top: the kinds import this module
 
     kind = kind_of(plan)
     subjects = read_subjects(plan, complain)
@@ -130,6 +130,7 @@ def _build_practice_tasks(plan: Plan, kind: TaskKind, items: set[str], complain:
         else:
             rows[item] = row
     tasks: list[Task] = []
+    # All captions of an item are on one page, so each row makes one task.
     for task in kind.make_tasks(replace(plan, together=MOST_CAPTIONS), read_ready(plan, rows.values(), complain)):
         row, id = rows[task.item], f"p{len(tasks) + 1}"
         explanation = row.fields.get("explanation", "")
@@ -152,37 +153,39 @@ def _refuse_empty(plan: Plan, kind: TaskKind, subjects: list[Subject], tasks: li
     if not subjects:
         complain(f"{plan.path}: nothing to ask about is left, expected at least one item")
     asked = {task.item for task in tasks}
-    silent = [subject.id for subject in subjects if subject.id not in asked]
-    lonely = [task.item for task in tasks if plan.kind == "ranking" and len(task.choices) < 2]
-    blank = [task.item for task in tasks if not (task.image or task.choices or task.heading)]
-    for ids, lack in (
-        (silent, kind.needs),
-        (lonely, kind.needs),
-        (blank, "an image, a caption or a text to look at"),
+    without_task = [subject.id for subject in subjects if subject.id not in asked]
+    single_caption = [task.item for task in tasks if plan.kind == "ranking" and len(task.choices) < 2]
+    without_content = [task.item for task in tasks if not (task.image or task.choices or task.heading)]
+    for ids, missing in (
+        (without_task, kind.needs),
+        (single_caption, kind.needs),
+        (without_content, "an image, a caption or a text to look at"),
     ):
         if ids:
-            complain(f"{plan.path}: {len(ids):,} of the items ({format_first(ids)}) without {lack}")
+            complain(f"{plan.path}: {len(ids):,} of the items ({format_first(ids)}) without {missing}")
 
 
 def _add_gold(plan: Plan, kind: TaskKind, tasks: list[Task], complain: Complain) -> list[Task]:
     """Set the expected answers of the file of gold tasks, and append the tasks that are only in that file."""
     items = {task.item for task in tasks}
     rows = _read_gold_rows(plan, items, complain)
-    own = read_ready(plan, [row for item, row in rows.items() if _is_own(row, item, items)], complain)
-    added = kind.make_tasks(replace(plan, together=MOST_CAPTIONS), own)
+    subjects = read_ready(plan, [row for item, row in rows.items() if _is_own(row, item, items)], complain)
+    added = kind.make_tasks(replace(plan, together=MOST_CAPTIONS), subjects)
+    # Indices of the tasks (pages) of each gold row. A row with its own content is only about the tasks added for it,
+    # even if the study has an item with the same id.
     indices: dict[str, list[int]] = {}
     for index, task in enumerate((*tasks, *added)):
         row = rows.get(task.item)
         if row is not None and _is_own(row, task.item, items) == (index >= len(tasks)):
             indices.setdefault(task.item, []).append(index)
     tasks = [*tasks, *(replace(task, id=f"t{number}") for number, task in enumerate(added, len(tasks) + 1))]
-    for item, places in indices.items():
+    for item, pages in indices.items():
         try:
-            golds = _parse_golds(plan, kind, [tasks[index] for index in places], rows[item].fields.get("expected"))
+            golds = _parse_golds(plan, kind, [tasks[index] for index in pages], rows[item].fields.get("expected"))
         except InputError as error:
             complain(f"{rows[item].where}: {error}")
             continue
-        for index, gold in zip(places, golds, strict=True):
+        for index, gold in zip(pages, golds, strict=True):
             tasks[index] = replace(tasks[index], gold=gold)
     return tasks
 
@@ -225,6 +228,7 @@ def _parse_golds(plan: Plan, kind: TaskKind, tasks: list[Task], expected: Any) -
     if expected is None:
         raise InputError("no column expected, expected the right answer under that name")
     for name in expected if isinstance(expected, Mapping) else ():
+        # Captions without a system are named by their number.
         if name not in known and not (not systems and str(name).isdecimal()):
             raise InputError(
                 f"expected has {str(name)[:40]!r}, known: {', '.join(known)}{format_suggestion(str(name), known)}"

@@ -118,10 +118,12 @@ class Summaries:
         passing = self.explorer.select_captions(view)
         systems = self.explorer.list_systems(view)
         selected = {system: self._select_items(passing, system) for system in systems}
-        # Every step-th item is used, so that no system has more than `MOST`; the division rounds up.
+        # Use every step-th item, so that a system has about `MOST` at most; the division rounds up.
         step = -(-max(map(len, selected.values())) // MOST) or 1
         stored = self._get_stored_estimates(view, passing)
-        items = {system: self._sort_by_id(own[own % step == 0] if step > 1 else own) for system, own in selected.items()}
+        items = {
+            system: self._sort_by_id(own[own % step == 0] if step > 1 else own) for system, own in selected.items()
+        }
         notes = []
         if step > 1:
             what = "Tests and correlations" if len(stored) == len(systems) else "The numbers"
@@ -167,8 +169,9 @@ class Summaries:
         }
 
     def _list_interval_notes(self, numbers: Mapping[int, int]) -> list[str]:
-        """Return notes on intervals with fewer resamples or of few items. ``numbers`` is the number of captions of each
-        system without a stored interval.
+        """Return notes on intervals from fewer resamples or of few items.
+
+        ``numbers`` has the number of captions of each system whose interval is not stored in its run.
         """
         notes = []
         intervals = [(self._get_resampling(system), number) for system, number in numbers.items() if number > 1]
@@ -226,11 +229,10 @@ class Summaries:
         passing: Passing,
         stored: Mapping[int, Estimate],
     ) -> dict[str, Any]:
-        """Return the record of one system: the score and, if there is a rating, its mean and the rank correlation of
-        the two.
+        """Return the record of one system: its score and, if there is a rating, the mean rating and their correlation.
 
-        ``all`` is the same number over all captions, None without filters. Ratings have no interval here: it would need to
-        resample raters too, as `captious study systems` does.
+        ``all`` is the same number over all captions, None without filters. Ratings have no interval here: it would need
+        to resample raters too, as `captious study systems` does.
         """
         filtered, resampling = passing.chosen is not None, self._get_resampling(system)
         measured = self._measure(system, score, items)
@@ -261,8 +263,8 @@ class Summaries:
     def _test_pair(
         self, view: View, systems: list[int], items: Mapping[int, Ints]
     ) -> tuple[dict[str, Any] | None, list[str]]:
-        """Run the paired test between two systems on the items with captions of both; or return None and a note that
-        says why not.
+        """Run the paired test of two systems on the items that both captioned; return None and the reason if
+        impossible.
         """
         # The two systems of the view, or those that the order `between` compares.
         pair = systems if len(systems) == 2 else [view.better, view.worse] if view.order == "between" else []
@@ -285,17 +287,18 @@ class Summaries:
         number = int(both.sum())
         if number < 2:
             return None, [f"The systems are not tested: {number or 'no'} item has a caption of both here."]
-        statistics = first.compute_statistic(both), second.compute_statistic(both)
+        first_statistic, second_statistic = first.compute_statistic(both), second.compute_statistic(both)
         resampling = self._get_resampling(pair[0])
         fact = ("p", *pair, view.score)
         p = None if view.filtered else self._facts.get(fact)
         if p is None:
             # Without filters the p-value is that of `compare`, computed once; large selections get fewer permutations.
             permutations = _limit_draws(PERMUTATIONS, number) if view.filtered else PERMUTATIONS
-            (p,) = paired_randomization([(statistics[1], statistics[0])], swap_masks(number, permutations, resampling.seed))
+            masks = swap_masks(number, permutations, resampling.seed)
+            (p,) = paired_randomization([(second_statistic, first_statistic)], masks)
             if not view.filtered:
                 self._facts[fact] = p
-        is_first_higher = statistics[0].value > statistics[1].value
+        is_first_higher = first_statistic.value > second_statistic.value
         better = pair[0] if is_first_higher == self.table.scores[view.score].higher else pair[1]
         winner = better if p < 1 - resampling.level else None
         return {"pair": pair, "better": winner, "p": _to_finite(p), "items": number}, []
@@ -366,7 +369,7 @@ class Summaries:
             where = run.run.storage.get_address
             rows = join_rows([parse_rows(one, key, where(run.run.rows_name(part))) for part, one in tables.items()])
             counts = rows.counts if isinstance(rows, TypeSets) else rows
-            # `aggregate` is tried on one row: it raises if the rows of another version have other columns.
+            # `aggregate` is tried on one row: it may raise if the run was scored by a version with other columns.
             valid = len(counts) == len(run.rows) and len(metric.aggregate(counts[:1])) == 1
         except (InputError, ValueError, IndexError):
             return None, None
