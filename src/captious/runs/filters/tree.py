@@ -109,7 +109,7 @@ class Member(Node):
 
 @dataclass(frozen=True)
 class TextTest(Node):
-    """A test whether a text ``has`` a part in upper or lower case, has it ``exactly``, or ``matches`` a regular expression."""
+    """A test whether a text ``has`` a part (case-insensitive), has it ``exactly``, or ``matches`` a pattern."""
 
     kind: str
     operand: ColumnNode
