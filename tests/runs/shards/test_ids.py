@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.runs.shards.scored import scored, write_lines
 
-from captious.runs.shards import _ids as ids
-from captious.runs.shards._ids import find_repeated_ids, hash_column
+from captious.runs.shards import scoring as ids
+from captious.runs.shards.scoring import find_repeated_ids, hash_column
 
 
 @given(st.lists(st.text(max_size=8), max_size=30), st.integers(0, 5))
