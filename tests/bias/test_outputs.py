@@ -21,7 +21,9 @@ from captious.render.terminal import format_text
 def result():
     from .conftest import planted_subject
 
-    return audit([planted_subject(0.6, 0.2)], Protocol(Mask.named("gender"), seeds=get_published_seeds(3)), [Linear()])
+    return audit(
+        [planted_subject(0.6, 0.2)], Protocol(Mask.from_name("gender"), seeds=get_published_seeds(3)), [Linear()]
+    )
 
 
 def renamed(result, name):
@@ -114,7 +116,7 @@ def test_captions_without_words_name_what_hid_them(planted):
     subject = replace(subject, captions=("", *subject.captions[1:]))
     warnings = {}
     for mask, vocabulary in (("gender", "model"), ("none", "model"), ("none", "none")):
-        protocol = Protocol(Mask.named(mask), vocabulary=vocabulary)
+        protocol = Protocol(Mask.from_name(mask), vocabulary=vocabulary)
         result = Audit(protocol, {}, [MaskedCorpus.of(subject, protocol)], [])
         warnings[mask, vocabulary] = result.warnings[0]
     assert warnings["gender", "model"].startswith("model captions that say nothing once the mask hid their words")
@@ -127,7 +129,7 @@ def test_a_vocabulary_that_hides_most_words_is_warned_of(planted, tmp_path):
 
     subject = planted(0.6, 0.2, items=200)
     (tmp_path / "few.txt").write_text(subject.humans[0][0].lower().rstrip(".").split()[-1])
-    protocol = Protocol(Mask.named("none"), vocabulary=str(tmp_path / "few.txt"))
+    protocol = Protocol(Mask.from_name("none"), vocabulary=str(tmp_path / "few.txt"))
     result = Audit(protocol, {}, [MaskedCorpus.of(subject, protocol)], [])
     assert "of the human words, which lowers LIC_D" in result.warnings[-1]
     assert "human captions that say nothing once the vocabulary (" in " ".join(result.warnings)
@@ -146,7 +148,7 @@ def test_runs_from_the_store_are_said_to_be(planted, tmp_path):
     subject = planted(0.6, 0.2, items=200)
     texts = []
     for seeds in (1, 2):  # a seed has 6 runs: the model's captions, and those of five people
-        protocol = Protocol(Mask.named("gender"), seeds=get_published_seeds(seeds))
+        protocol = Protocol(Mask.from_name("gender"), seeds=get_published_seeds(seeds))
         texts.append(format_text(audit([subject], protocol, [Linear()], work=tmp_path).document(), 200))
     assert "come from the store" not in texts[0]
     assert "linear: 6 of 12 training runs were finished before and come from the store" in texts[1]

@@ -23,9 +23,9 @@ def put(folder, **columns):
     return folder / "hf.parquet"
 
 
-def refused(source, *rest, **options):
+def refused(source, **options):
     with pytest.raises(InputError) as error:
-        read(source, *rest, **options)
+        read(source, **options)
     return str(error.value)
 
 
@@ -143,7 +143,9 @@ def test_file_names_as_ids_find_the_references_of_coco(key, file):
 
 
 def test_ids_that_match_nothing_are_told_so():
-    message = refused({"x.jpg": "dogs"}, {"images": [], "annotations": [{"image_id": 5, "caption": "a cat"}]})
+    message = refused(
+        {"x.jpg": "dogs"}, references={"images": [], "annotations": [{"image_id": 5, "caption": "a cat"}]}
+    )
     assert message.endswith("name other columns; no names of image files match either")
 
 
@@ -154,5 +156,5 @@ def test_a_dictionary_of_splits_names_them():
     assert refused(both) == (
         "captions: is a DatasetDict with the splits train, test; pass one of them, such as data['train']"
     )
-    assert "references: is a DatasetDict" in refused(dict(zip(IDS, WORDS, strict=True)), both)
+    assert "references: is a DatasetDict" in refused(dict(zip(IDS, WORDS, strict=True)), references=both)
     assert list(read(both["test"]).candidates.values) == WORDS

@@ -21,9 +21,9 @@ TEXTS = {str(number): f"a dog number {number} runs" for number in range(20)}
 REFERENCES = {key: [f"{text} fast", "a dog"] for key, text in TEXTS.items()}
 
 
-def refused(source, *rest, **options):
+def refused(source, **options):
     with pytest.raises(InputError) as error:
-        read(source, *rest, **options)
+        read(source, **options)
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -74,7 +74,7 @@ def test_a_null_character_in_a_file_costs_no_caption(tmp_path, name, written):
 def test_a_caption_that_is_none_is_reported_with_the_option_that_leaves_it_out(nothing):
     rows = [{"id": key, "caption": text} for key, text in TEXTS.items()]
     rows[3]["caption"] = nothing
-    assert "pass reading=Reading(missing='skip') to leave it out" in refused(rows, REFERENCES)
+    assert "pass reading=Reading(missing='skip') to leave it out" in refused(rows, references=REFERENCES)
     captions = read(rows, references=REFERENCES, reading=SKIP)
     kept = 20 if nothing == ["a", None] else 19
     assert len(captions) == kept and captions.skipped == captions.origin.left_out == 20 - kept
@@ -202,7 +202,7 @@ def test_a_compressed_file_may_not_become_anything(tmp_path):
     message = refused(path, reading=limited)
     assert "more than 1 MiB, expected captions; pass reading=Reading(unpack_limit=4), or unpack it first" in message
     assert len(read(path, reading=Reading(unpack_limit=4))["1"].candidate) == 4_000_000
-    assert "unpack to more than 1 MiB" in refused(TEXTS, path, reading=limited)
+    assert "unpack to more than 1 MiB" in refused(TEXTS, references=path, reading=limited)
 
 
 def test_text_that_shrinks_as_text_does_is_never_too_large(tmp_path):

@@ -93,7 +93,7 @@ def test_one_near_reference_or_few_long_captions_are_no_reason_to_warn():
 def test_usual_captions_are_not_tokenized_for_the_lengths(monkeypatch):
     """Characters are counted first: of captions as long as their references no table is made."""
     captions = CaptionSet.of({"1": "a dog runs", "2": "a cat"}, {"1": ["the dog is running"], "2": ["one cat"]})
-    monkeypatch.setattr(Cider, "format_table", None)
+    monkeypatch.setattr(Cider, "table", None)
     assert Cider().length_warnings(captions) == []
 
 

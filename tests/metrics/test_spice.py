@@ -134,7 +134,7 @@ def test_processes_give_the_same_tuples_in_the_same_order(monkeypatch):
     alone = {text: parse_facts([text], DEFAULT, False)[text] for text in texts}
     monkeypatch.setattr(graphs, "MANY", 2)
     monkeypatch.setattr(graphs, "TASK", 3)
-    monkeypatch.setattr(graphs, "list_facts", None)  # the processes have their own
+    monkeypatch.setattr(graphs, "facts", None)  # the processes have their own
     done = []
     with using(Runtime(cache=False, workers=2, progress=lambda *report: done.append(report))):
         together = parse_facts(texts, DEFAULT, False)
