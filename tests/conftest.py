@@ -108,6 +108,8 @@ def coco_objects(shared_data, tmp_path_factory):
 
 
 LONG = (
+    # Not long, but first: its browser does not get on with the event loops that other tests leave behind.
+    "tests/studio/test_one_number.py",
     "tests/test_examples.py",
     "tests/contract/test_contract.py",
     "tests/fuzz/test_fuzz.py",

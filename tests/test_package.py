@@ -75,11 +75,11 @@ def test_the_wheel_is_small_typed_and_holds_the_data(distributions):
     assert not [name for name in names if name.startswith(("tests/", "lab/", "docs/"))]
 
 
-def test_the_metadata_says_where_and_for_whom(distributions):
+def test_the_metadata_says_for_whom(distributions):
     with zipfile.ZipFile(distributions[0]) as archive:
         (path,) = (name for name in archive.namelist() if name.endswith("METADATA"))
         text = archive.read(path).decode()
-    for field in ("Project-URL: Documentation", "Classifier: Typing :: Typed", "License-Expression: Apache-2.0"):
+    for field in ("Classifier: Typing :: Typed", "License-Expression: Apache-2.0"):
         assert field in text
     required = [line for line in text.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert not [line for line in required if re.search("torch|transformers|pandas|matplotlib", line)]
