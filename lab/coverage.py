@@ -18,8 +18,8 @@ import numpy as np
 from captious.options import Resampling
 from captious.study import Ratings, systems
 
+# The systems; the last two are equal.
 QUALITY = {"good": 3.6, "fair": 3.2, "same": 3.2}
-"""The systems; the last two are equal."""
 
 
 @dataclass(frozen=True)

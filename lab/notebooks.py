@@ -20,8 +20,8 @@ import nbformat
 from PIL import Image
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "notebooks"
+# Columns of printed tables.
 WIDTH = "100"
-"""Columns of printed tables."""
 PNG = "image/png"
 _SETUP = "%config InlineBackend.print_figure_kwargs = {'dpi': 130, 'bbox_inches': None}"
 

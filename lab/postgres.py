@@ -15,10 +15,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+# How long a start or a stop may take on a busy machine.
 SECONDS = 60
-"""How long a start or a stop may take on a busy machine."""
+# Who runs the server when root starts it: PostgreSQL refuses root.
 ACCOUNTS = ("postgres", "nobody")
-"""Who runs the server when root starts it: PostgreSQL refuses root."""
 
 
 def programs() -> Path | None:

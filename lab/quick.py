@@ -16,8 +16,8 @@ import pytest
 
 from captious.errors import MissingExtra
 
+# Folders of tests that are run whole.
 WHOLE = ("_core", "text", "stats", "io", "render", "contract")
-"""Folders of tests that are run whole."""
 METRICS = ("bleu", "rouge", "cider", "lcs", "diversity", "names", "function", "declarations", "explanation")
 ROOMS = (
     "captions",
@@ -28,8 +28,8 @@ ROOMS = (
     "import",
 )
 COMMANDS = ("cli", "params", "boundary", "refusals", "tree")
+# Packages whose examples in docstrings are run.
 CODE = ("text", "stats", "io", "render", "metrics", "runs")
-"""Packages whose examples in docstrings are run."""
 PATHS = (
     *(f"tests/{name}" for name in WHOLE),
     *(f"tests/metrics/test_{name}.py" for name in METRICS),

@@ -56,6 +56,7 @@ from pathlib import Path
 
 PACKAGE = "captious"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+# First words of a docstring whose subject is somewhere else.
 SUBJECTLESS = {
     "Of", "By", "As", "That", "Whose", "Whom", "In", "From", "With", "Its", "Their", "Those", "On", "To", "At",
     "For", "Per", "Under", "After", "Before", "Among", "Into", "Over", "And", "Nor", "Neither",
@@ -63,12 +64,11 @@ SUBJECTLESS = {
     "Adjusted", "Added", "Called", "Compressed", "Equal", "Looked", "Made", "Measured", "Printed", "Shown", "Stands",
     "Stored", "Tested",
 }  # fmt: skip
-"""First words of a docstring whose subject is somewhere else."""
+# Lines of a function that a reader takes in at once.
 LONG = 60
-"""Lines of a function that a reader takes in at once."""
 
+# Packages without a stub: commands are found by their names, and each module of compat replaces a library.
 WITHOUT_STUB = ("cli", "compat", "data")
-"""Packages without a stub: commands are found by their names, and each module of compat replaces a library."""
 
 COUNT_OPTIONS = """
 import json
@@ -235,6 +235,12 @@ class Commands:
                 elif isinstance(node, ast.Call) and is_command(node):
                     for argument in node.args:
                         self._register(module, argument)
+                elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMMANDS":
+                    # Commands that are imported when they run: {name: module}.
+                    for name, inner in ast.literal_eval(node.value).items():
+                        home, definition = self._named(f"captious.cli.{inner}", name)
+                        if isinstance(definition, Function):
+                            self.functions[home, definition.name] = definition
 
     def _register(self, module: Module, node: ast.expr) -> None:
         """Enter the functions that an argument of ``command`` names: one, a tuple of them, or a loop's variable."""

@@ -24,8 +24,8 @@ import captious
 
 ROOT = f"{Path(captious.__file__).parent}/"
 OPTIONS = ("--files", "--functions", "--imports")
+# Functions that a plain file should reach once.
 ONCE = ("Report._document", "parse_all", "refuse_occupied", "sweep", "Report._signatures")
-"""Functions that a plain file should reach once."""
 
 
 class Trace:

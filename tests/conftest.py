@@ -107,6 +107,7 @@ def coco_objects(shared_data, tmp_path_factory):
     return path
 
 
+# Files that take longest. They come first, so that no process is left with one of them while the others are done.
 LONG = (
     # Not long, but first: late in a worker it breaks pytest's capture for all tests after it. The cause is not known.
     "tests/studio/test_one_number.py",
@@ -122,14 +123,14 @@ LONG = (
     "tests/test_scripts.py",
     "tests/runs/shards/test_scoring.py",
     "tests/engines/test_tasks.py",
-    "tests/studio/collect/test_pages_in_browser.py",
+    "tests/studio/collect/test_rater_pages_in_browser.py",
     "tests/compat/test_pycocoevalcap.py",
-    "tests/train/test_processes.py",
+    "tests/train/test_distributed.py",
     "tests/test_package.py",
     "tests/test_site.py",
-    "tests/studio/explore/test_app.py",
+    "tests/studio/explore/test_explorer_app.py",
     "tests/studio/owner/test_papers.py",
-    "tests/studio/owner/test_pages.py",
+    "tests/studio/owner/test_owner_pages.py",
     "tests/models/test_hub_unreachable.py",
     "tests/metrics/test_chair.py",
     "tests/test_plugin.py",
@@ -155,7 +156,6 @@ LONG = (
     "tests/runs/test_runs.py",
     "tests/cli/test_tree.py",
 )
-"""Files that take longest. They come first, so that no process is left with one of them while the others are done."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -185,7 +185,7 @@ def own_home(homes, monkeypatch):
 def tokenizer():
     """CLIP's own, from the merges that OpenCLIP brings."""
     pytest.importorskip("tokenizers")
-    from captious.models._tokenizers import find_clip_tokenizer
+    from captious.models._model_tokenizers import find_clip_tokenizer
 
     package = importlib.util.find_spec("open_clip")
     if package is None or package.origin is None:
@@ -269,8 +269,8 @@ def run(monkeypatch, capsys):
     return command
 
 
+# Chromium by its names. The first has no window and opens a page in a third of the processor time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""Chromium by its names. The first has no window and opens a page in a third of the processor time."""
 
 
 # Not one for the session: while Playwright runs, `asyncio.run` is refused in this thread, also in other tests.

@@ -10,7 +10,7 @@ from captious.captions import CaptionSet
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse
-from captious.text.states import State
+from captious.text.corpus_states import State
 
 
 def measure_parts(parts: Sequence[CaptionSet], spec: str | Metric) -> Measurement:

@@ -66,9 +66,9 @@ def gate(tmp_path):
 def test_the_gate_of_the_action(gate):
     done, outputs, summary, folder = gate(ARGUMENTS="--samples\n200\n")
     assert done.returncode == 0 and outputs["verdict"] == "pass", done.stderr
-    assert "### Pass: " in summary and (folder / "gate.md").exists() and (folder / "gate.xml").exists()
+    assert "\nPass: " in summary and (folder / "gate.md").exists() and (folder / "gate.xml").exists()
     done, outputs, summary, _ = gate(NEW="poor.json")
-    assert done.returncode == 1 and outputs["verdict"] == "worse" and "### Worse: poor" in summary
+    assert done.returncode == 1 and outputs["verdict"] == "worse" and "\nWorse: poor" in summary
     done, outputs, _, _ = gate(NEW="$(touch broken); `touch broken`")
     assert done.returncode == 2 and outputs["verdict"] == "error" and not (folder.parent / "broken").exists()
 
@@ -77,7 +77,7 @@ def test_the_gate_of_the_action(gate):
 @pytest.mark.parametrize(("undecided", "code"), [("", 3), ("warn", 0), ("fail", 1)])
 def test_the_output_says_undecided_whatever_the_exit_code(gate, undecided, code):
     done, outputs, summary, _ = gate(NEW="near.json", MARGIN="0.08", UNDECIDED=undecided)
-    assert done.returncode == code and outputs["verdict"] == "undecided" and "### Cannot tell" in summary
+    assert done.returncode == code and outputs["verdict"] == "undecided" and "\nCannot tell" in summary
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

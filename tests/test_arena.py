@@ -9,7 +9,8 @@ import pytest
 from tests.models.chat.stub import StubModel, asked, pictures, response
 
 import captious
-from captious._arena import Arena, count_shares, plan_arena
+from captious._arena import FIRST, LONGER, Arena, count_shares, plan_arena
+from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.judges.matches import Match, Preference, draw, parse_opinion
 from captious.models.chat._endpoint import Unanswered
@@ -358,3 +359,24 @@ def test_the_command_prints_and_writes(monkeypatch, tmp_path, capsys):
     )
     code, out = run("--replay", "--comparisons", 3)
     assert code == 0 and "2 systems, 3 comparisons" in out and "7 replies from the store" in out
+
+
+def test_a_judge_that_follows_the_order_and_the_length_is_corrected():
+    """Every reply names the caption shown first, unless the other has more words: b wins because it is longer."""
+    generator = np.random.default_rng(1)
+    texts = {"a": {}, "b": {}}
+    matches = []
+    for number in range(60):
+        short, long = (" ".join(["word"] * (size + int(generator.integers(0, 6)))) for size in (5, 8))
+        texts["a"][str(number)], texts["b"][str(number)] = short, long
+        longer = len(long.split()) > len(short.split()) + 2
+        own = Preference("second" if longer else "first")  # a is shown first
+        swapped = Preference("first")  # b is shown first
+        matches.append(Match(str(number), ("a", "b"), (short, long), (own, swapped)))
+    systems = {name: CaptionSet.of(own) for name, own in texts.items()}
+    arena = Arena(systems, tuple(matches), "arena")
+    found = arena.corrected
+    assert found[FIRST].value > 0 and found[LONGER].value > 0
+    plain = arena.estimates["elo 'b'"].value - arena.estimates["elo 'a'"].value
+    assert found["b"].value - found["a"].value < plain
+    assert "Corrected for length and position" in str(arena)

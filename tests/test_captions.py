@@ -4,7 +4,7 @@ import pytest
 from captious._core.languages import Scripts
 from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError, UnknownKey
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 
 def two():

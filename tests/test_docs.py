@@ -11,8 +11,8 @@ import pytest
 from markdown.extensions.toc import slugify
 
 ROOT = Path(__file__).resolve().parents[1]
+# Outside the site, whose own links its build checks.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "lab").rglob("*.md"))]
-"""Outside the site, whose own links its build checks."""
 
 
 def test_the_example_metric_keeps_its_promise():
@@ -79,15 +79,20 @@ def code_of(page):
     return "\n".join(re.findall(r"```(?:python|pycon)\n(.*?)```", text, re.DOTALL))
 
 
+def import_public(module):
+    """Import a package, a module of ``captious.compat``, which replaces a library, or ``captious.testing``."""
+    imported = importlib.import_module(module)
+    public = hasattr(imported, "__path__") or module.startswith("captious.compat.") or module == "captious.testing"
+    assert public, f"{module} is not public"
+    return imported
+
+
 @pytest.mark.parametrize("page", DOCUMENTED + NOTEBOOKS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_the_docs_import_is_exported_by_captious_or_one_of_its_rooms(page):
-    """A room is a package, a module of ``captious.compat``, which replaces a library, or ``captious.testing``."""
+def test_what_the_docs_import_is_public(page):
     for module, names in re.findall(r"from (captious[\w.]*) import ([\w, ]+)", code_of(page)):
-        room = importlib.import_module(module)
-        public = hasattr(room, "__path__") or module.startswith("captious.compat.") or module == "captious.testing"
-        assert public, f"{module} is not a public room"
+        package = import_public(module)
         for name in (part.split(" as ")[0].strip() for part in names.split(",")):
-            exported = getattr(room, name)
-            assert name in dir(room) and not isinstance(exported, ModuleType), f"{module} does not export {name}"
+            exported = getattr(package, name)
+            assert name in dir(package) and not isinstance(exported, ModuleType), f"{module} does not export {name}"
     for module in re.findall(r"import (captious\.[\w.]+)", code_of(page)):
-        assert hasattr(importlib.import_module(module), "__path__"), f"{module} is not a public room"
+        import_public(module)

@@ -17,7 +17,7 @@ from captious.render._plots import find_plot
 from captious.runs.report import rank_worst_first
 from captious.stats.bootstrap import Estimate
 from captious.text.counts import KeyCounts
-from captious.text.tables import NgramTable, TextTable
+from captious.text.ngram_tables import NgramTable, TextTable
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,8 @@ COCO = {
     "annotations": [{"image_id": int(k), "caption": text} for k, texts in REFERENCES_BY_ID.items() for text in texts],
 }
 QUICK = {"metrics": "rouge", "resampling": Resampling(samples=0)}
+# By hand: equal; of three words "dog runs" in order, so precision = recall = F = 2/3.
 ROUGE = [1.0, 2 / 3]
-"""By hand: equal; of three words "dog runs" in order, so precision = recall = F = 2/3."""
 
 SOURCES = {
     "a dict": lambda: BY_ID,
@@ -367,8 +367,8 @@ def test_an_id_may_be_asked_for_as_text_or_number():
         report["spam"]
 
 
+# One of six pairs is discordant: tau-b = (5 − 1) / 6.
 PEOPLE, VALUES = {"a": 1, "b": 2, "c": 3, "d": 4}, {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.9}
-"""One of six pairs is discordant: tau-b = (5 − 1) / 6."""
 RATED = [
     {"id": key, "image": f"{key}.jpg", "caption": text, "references": [other], "rating": rating}
     for key, text, other, rating in (

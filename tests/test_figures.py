@@ -34,8 +34,8 @@ def speeds():
     return found
 
 
+# What ``lab/benchmarks/ngram_metrics.py --store`` measured.
 STORED = json.loads((ROOT / "lab/benchmarks/ngram_metrics.json").read_text(encoding="utf-8"))
-"""What ``lab/benchmarks/ngram_metrics.py --store`` measured."""
 SETS = {"karpathy": "COCO Karpathy test, 5,000 items", "val2014": "COCO val2014, 40,504 items"}
 
 

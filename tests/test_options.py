@@ -66,7 +66,7 @@ def test_every_field_is_explained_or_is_for_python_alone():
         for name, field in get_declarations(group).items()
         if field.option is None and field.kind is not Judging
     ]
-    assert silent == ["progress", "log"]
+    assert silent == ["repeat", "progress", "log"]
     assert all(
         field.option.help.endswith(".")
         for group in (Reading, Resampling, Judging, Runtime, Output)

@@ -1,5 +1,6 @@
 """The wheel, installed alone into an empty environment: small, light, and enough for the demo and a script."""
 
+import email
 import json
 import os
 import re
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+# Bytes of a wheel.
 LARGEST = 10_000_000
-"""Bytes of a wheel."""
 NO_INDEX = re.compile(r"ConnectionError|NewConnectionError|name resolution|No address associated")
 
 # As the README has it, with captions written out.
@@ -75,14 +76,49 @@ def test_the_wheel_is_small_typed_and_holds_the_data(distributions):
     assert not [name for name in names if name.startswith(("tests/", "lab/", "docs/"))]
 
 
-def test_the_metadata_says_for_whom(distributions):
-    with zipfile.ZipFile(distributions[0]) as archive:
+def read_metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
         (path,) = (name for name in archive.namelist() if name.endswith("METADATA"))
-        text = archive.read(path).decode()
+        return email.message_from_string(archive.read(path).decode())
+
+
+def test_the_metadata_says_for_whom(distributions):
+    text = str(read_metadata(distributions[0]))
     for field in ("Classifier: Typing :: Typed", "License-Expression: Apache-2.0"):
         assert field in text
     required = [line for line in text.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert not [line for line in required if re.search("torch|transformers|pandas|matplotlib", line)]
+
+
+ADDRESS = "https://code.example/we/captious"
+
+
+def test_without_an_address_the_index_gets_the_readme_as_it_is(distributions):
+    metadata = read_metadata(distributions[0])
+    assert metadata.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
+    assert metadata["Description-Content-Type"] == "text/markdown" and metadata.get_all("Project-URL") is None
+
+
+def test_with_an_address_its_links_lead_to_the_repository_at_the_tag(tmp_path):
+    variables = {**os.environ, "CAPTIOUS_REPOSITORY": ADDRESS, "CAPTIOUS_REVISION": "v1.2.3"}
+    call(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT), env=variables)
+    (wheel,) = tmp_path.glob("*.whl")  # built from the source archive, as a release is
+    metadata = read_metadata(wheel)
+    assert metadata.get_all("Project-URL") == [f"Repository, {ADDRESS}"]
+    source, text = (ROOT / "README.md").read_text(encoding="utf-8"), metadata.get_payload()
+    links = re.compile(r"\]\((?!#)([^)\s]+)\)")
+    before, after = links.findall(source), links.findall(text)
+    assert len(before) == len(after) > 30
+    for relative, absolute in zip(before, after, strict=True):
+        folder = "raw" if relative.endswith((".png", ".svg")) else "blob"
+        assert absolute == f"{ADDRESS}/{folder}/v1.2.3/{relative}"
+    assert links.sub("", text) == links.sub("", source)  # nothing else is changed
+
+
+def test_the_release_is_built_with_the_address_of_its_repository():
+    workflow = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    assert "CAPTIOUS_REPOSITORY: ${{ github.server_url }}/${{ github.repository }}" in workflow
+    assert "CAPTIOUS_REVISION: ${{ github.ref_name }}" in workflow
 
 
 def test_the_source_archive_can_run_its_tests(distributions):

@@ -29,6 +29,19 @@ def test_a_stub_names_modules_that_exist(modules):
     assert sorted(named - modules.keys()) == []
 
 
+def test_no_module_has_the_name_of_a_public_function_of_its_package(modules):
+    """An import of such a module would replace the function: ``captious.stats.name`` would be the module."""
+    taken = [
+        f"{name}.{alias.asname}"
+        for name, module in modules.items()
+        for node in module.stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if f"{name}.{alias.asname}" in modules
+    ]
+    assert taken == []
+
+
 def test_the_rule_finds_a_module_without_a_stub_and_an_import_past_one(tmp_path):
     """Package ``a`` names ``one``, not ``two``; package ``b`` imports ``two`` and the private ``_three`` of ``a``."""
     files = {

@@ -17,7 +17,7 @@ ALLOWED = {
     ("metrics/judges/fleur.py", "so many"): "a consequence: models use few numbers, so many captions tie",
     ("metrics/judges/clair.py", "in any case"): "whatever the server can",
     ("metrics/judges/autodq.py", "in any case"): "whatever the server can",
-    ("metrics/judges/_questions.py", "in any case"): "whatever the server can",
+    ("metrics/judges/_question_metric.py", "in any case"): "whatever the server can",
     ("syntax/scenegraph.py", "house"): "a caption",
     ("_demo.py", "room"): "a caption",
     ("train/_packing.py", "room"): "the name of a parameter",

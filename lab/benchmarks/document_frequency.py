@@ -33,18 +33,18 @@ from captious.metrics.chunks import prepare_shard
 from captious.metrics.registry import parse
 from captious.text.counts import mix
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 SIZES = "100000,1000000,10000000"
 RECKONED = 100_000_000
 PROCESSES = 2
 SHARD = 100_000
+# Words, and how much the first of them are preferred as followers: word u·VOCABULARY with u a power of a uniform.
 VOCABULARY, FREQUENT = 300_000, 7.7
-"""Words, and how much the first of them are preferred as followers: word u·VOCABULARY with u a power of a uniform."""
+# Exponent of the power law by which the first, second, … follower of a word is chosen.
 FOLLOWERS = 1.68
-"""Exponent of the power law by which the first, second, … follower of a word is chosen."""
+# Words of a caption, as in COCO.
 WORDS = 10.46
-"""Words of a caption, as in COCO."""
 SYLLABLES = ("ba", "co", "di", "fe", "gu", "ka", "lo", "mi", "ne", "pu", "ra", "so", "ti", "ve", "wu", "za")
 
 

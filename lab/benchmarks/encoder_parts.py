@@ -34,7 +34,7 @@ def captions(items: int) -> list[str]:
 def tokenizer() -> Any:
     import tokenizers
 
-    from captious.models._tokenizers import SubwordTokenizer
+    from captious.models._model_tokenizers import SubwordTokenizer
 
     words = {f"w{place}": place for place in range(WORDS)} | {"<start>": WORDS, "<end>": WORDS + 1}
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="w0"))

@@ -30,10 +30,10 @@ import numpy as np
 WORDS = ["a", "the", "red", "big", "dog", "cat", "man", "woman", "runs", "sits", "on", "in", "near", "green", "grass"]
 WORDS += ["table", "chair", "two", "three", "ball", "bus", "train"]
 METRICS = ("bleu(n=4)", "rouge", "cider", "clipscore")
+# Items of a part, as of a shard.
 PART = 20_000
-"""Items of a part, as of a shard."""
+# Different captions, from which items draw theirs.
 POOL = 200_000
-"""Different captions, from which items draw theirs."""
 
 
 def write_run(folder: Path, system: str, items: int, images: list[str], seed: int) -> None:

@@ -22,8 +22,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 from captious._core.types import Floats
 
 LEVEL, SAMPLES = 0.95, 1000
+# Standard errors between an equal system and the margin, with which it passes in 80 %.
 SPAN = 2.4865
-"""Standard errors between an equal system and the margin, with which it passes in 80 %."""
 
 
 class Shape(NamedTuple):
@@ -48,8 +48,8 @@ SHAPES = {
     # E = .2 · (−1.5) + .8 · .05; E of squares = .2 · (1 + 2.25) + .8 · (.01 + .0025)
     "a fifth loses much": Shape(_rare, -0.26, 0.66),
 }
+# Items, and the share of captions that change.
 SIZES = ((50, 0.15), (100, 0.15), (200, 0.15), (500, 0.15), (200, 0.05), (500, 0.05), (50, 1.0), (200, 1.0))
-"""Items, and the share of captions that change."""
 
 
 def lower_bounds(gains: Floats, weights: Floats) -> dict[str, Floats]:

@@ -28,8 +28,8 @@ from lab.benchmarks.measure import in_process, table
 
 SIZES = "5000,40000,200000,1000000"
 REFERENCES = 5
+# The share of words that are exchanged.
 MUTATED = 0.07
-"""The share of words that are exchanged."""
 SEED = 21
 BLOCK = 20_000
 
@@ -119,8 +119,8 @@ class Clock:
 
     STEPS = (
         ("read: files to rows, join", "captious.io.read", "read"),
-        ("tokenize", "captious.text.tables", "TextTable._of"),
-        ("count n-grams", "captious.text.tables", "NgramTable.of"),
+        ("tokenize", "captious.text.ngram_tables", "TextTable._of"),
+        ("count n-grams", "captious.text.ngram_tables", "NgramTable.of"),
         ("document frequencies", "captious.text.idf", "DocumentFrequency.of"),
         ("fingerprint", "captious.captions", "CaptionSet.fingerprint"),
         ("BLEU", "captious.metrics.bleu", "Bleu.score"),

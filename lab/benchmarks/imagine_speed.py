@@ -25,8 +25,8 @@ from captious.models.painters import PainterOptions, Prompt
 from captious.options import Runtime, using
 
 SEEDS = 5
+# Ways of painting, and how many pictures each paints at most.
 PICTURES = {"one": 8, "seeds": 40, "batch": 128, "painter": 128, "compiled": 10**6}
-"""Ways of painting, and how many pictures each paints at most."""
 TINY = {"block_out_channels": (32, 32), "norm_num_groups": 8, "layers_per_block": 1}
 
 
@@ -120,8 +120,8 @@ def _measured(way: str, place: Path, device: str, steps: int, prompts: list[Prom
     return name, rate
 
 
+# Wishes and steps.
 Paint = Callable[[list[Prompt], int], Any]
-"""Wishes and steps."""
 
 
 def _way(way: str, place: Path, device: str, steps: int) -> tuple[str, Paint]:

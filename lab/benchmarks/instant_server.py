@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# Log-probabilities by token.
 TOKENS = {token: -1.0 - number for number, token in enumerate("98765")}
-"""Log-probabilities by token."""
 
 
 def answer() -> bytes:

@@ -73,7 +73,7 @@ def peak_megabytes() -> float:
 
 def measured(folder: str, text: str, out: str) -> dict[str, float]:
     """Keep once in this process."""
-    from captious.runs.keep import keep
+    from captious.runs.keep_items import keep
 
     start, wall = time.process_time(), time.perf_counter()
     passing = keep(folder, text, out=out, overwrite=True).passing

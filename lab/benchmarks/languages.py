@@ -24,6 +24,7 @@ from itertools import product
 from data import SHARED
 from measure import in_process, table
 
+# BLEU-1 and BLEU-4 without a brevity penalty, and CIDEr, of the tests of multicaptioneval at 4fe2ae7.
 PUBLISHED = {
     "en auto": ("0.5794", "0.1908", "0.5998"),
     "ar auto": ("0.4207", "0.1028", "0.3716"),
@@ -35,13 +36,12 @@ PUBLISHED = {
     "th auto": ("0.4516", "0.1248", "0.4437"),
     "th th-newmm-composed": ("", "", ""),
 }
-"""BLEU-1 and BLEU-4 without a brevity penalty, and CIDEr, of the tests of multicaptioneval at 4fe2ae7."""
+# What each tokenizer is compared with.
 PEERS = {
     "ptb": "", "13a": "sacrebleu", "intl": "sacrebleu", "char": "sacrebleu", "zh": "sacrebleu",
     "zh-char": "list(text)", "zh-jieba": "jieba", "th-char": "list(text)", "th-newmm": "PyThaiNLP",
     "th-newmm-composed": "PyThaiNLP", "ja-mecab": "MeCab", "ja-sudachi": "SudachiPy", "ko-mecab": "mecab-ko",
 }  # fmt: skip
-"""What each tokenizer is compared with."""
 PATTERNS = {
     "ja": (
         ["茶色い", "白い", "小さな", "大きな", "濡れた", "若い"],
@@ -87,7 +87,7 @@ def peer(name: str) -> Callable[[str], object] | None:
         return lambda text: " ".join(fold("NFKC", text)).split()
     if not PEERS[name]:
         return None
-    from captious.text import _segmenters as segmenters
+    from captious.text import tokenizers as segmenters
 
     library = {
         "zh-jieba": lambda: segmenters._load_jieba().lcut,
@@ -102,7 +102,7 @@ def peer(name: str) -> Callable[[str], object] | None:
 
 def speed(name: str, code: str) -> dict[str, float]:
     """Seconds to load, then microseconds a caption of ours and of the peer."""
-    from captious.text.tables import tokenize
+    from captious.text.ngram_tables import tokenize
     from captious.text.tokenizers import find_tokenizer
 
     texts, tool = texts_of(code), find_tokenizer(name)

@@ -80,7 +80,7 @@ def main() -> None:
 def write_sets(data: Path, folder: Path) -> dict[str, Path]:
     """The two sets, tokenized: COCO's first caption against the rest, and the rated captions of Flickr8k-Expert."""
     from captious.captions import CaptionSet
-    from captious.text.tables import TextTable
+    from captious.text.ngram_tables import TextTable
 
     coco = [json.loads(line) for line in (data / "coco/karpathy_test.jsonl").open()]
     rated = [json.loads(line) for line in (data / "flickr8k/expert.jsonl").open()]

@@ -18,8 +18,8 @@ from measure import in_process, processor_seconds, quickest, table
 
 SCRIPT = str(Path(__file__).with_name("ngram_tools.py"))
 STORED = Path(__file__).with_suffix(".json")
+# What is stored of a tool's run.
 KEPT = ("items", "first_cpu", "best_cpu", "peak_gib")
-"""What is stored of a tool's run."""
 
 
 def main(quick: bool, store: bool) -> None:

@@ -19,7 +19,7 @@ from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 from scipy.stats import kendalltau
 
 from captious import CaptionSet, Resampling, evaluate
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from captious.models._model_tokenizers import read_tokenizer
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import read_tokenizer
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
 from captious.options import Runtime
@@ -32,7 +32,7 @@ from captious.train._loop import Trainer
 from captious.train._schedule import EpochPlan
 from captious.train._specs import Margin, NegativeUnits, SpecsObjective, build_chains
 from captious.train._towers import Towers, normalize
-from captious.train.options import Settings
+from captious.train.training_options import Settings
 
 LIMIT = 248
 B32 = {"hidden_size": 512, "intermediate_size": 2048, "num_attention_heads": 8, "num_hidden_layers": 12}

@@ -18,8 +18,8 @@ from captious._core.types import Floats, Ints
 from captious.options import Interval, Resampling
 from captious.probes._effects import Scores, find_doses, find_effects
 
+# The mean change of an edit, and the share of captions that it leaves as they are.
 CASES = {"small": (-0.1, 0.0), "medium": (-0.5, 0.0), "large": (-2.0, 0.0), "half of them unmoved": (-0.5, 0.5)}
-"""The mean change of an edit, and the share of captions that it leaves as they are."""
 DOSES = (1, 2, 3, 5)
 
 

@@ -417,8 +417,8 @@ def given_out(kind: str, systems: int, pages: int) -> tuple[float, int, float]:
     from scipy.stats import chi2
 
     from captious.studio.collect.log import StudyLog
-    from captious.studio.collect.plan import read_plan
-    from captious.studio.collect.tasks import build_tasks
+    from captious.studio.collect.rating_tasks import build_tasks
+    from captious.studio.collect.study_plan import read_plan
 
     overlap, raters = 4, 100
     with study(pages // overlap, systems, kind=kind, overlap=overlap, per_rater=2 * pages // raters) as path:

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from lab.benchmarks.style_peer import Peer, table_one
 
-from captious.metrics.style.files import load, save
 from captious.metrics.style.fitting import fit
+from captious.metrics.style.model_files import load, save
 from captious.metrics.style.onlystyle import ModelNgrams, score_all_styles
-from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
+from captious.probes.style_check import StyledCaptions, StyledCorpus, read_styled
 
 STYLES, CAPTIONS, VOCABULARY = 215, 186_698, 33_641
 

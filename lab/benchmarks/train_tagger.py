@@ -38,20 +38,20 @@ from captious.syntax.tagging import (
 )
 
 EPOCHS, SEED = 6, 20
+# Features met in fewer tokens are not learnt; words in fewer have no row of their own.
 SEEN = 3
-"""Features met in fewer tokens are not learnt; words in fewer have no row of their own."""
+# A word met so often with one tag in this share of cases has that tag only.
 SURE, OFTEN = 0.995, 25
-"""A word met so often with one tag in this share of cases has that tag only."""
+# How often the long descriptions, of which there are few, are gone through in each epoch.
 IIW_TIMES = 4
-"""How often the long descriptions, of which there are few, are gone through in each epoch."""
+# How many words get weights of their own behind each tag.
 AMBIGUOUS = 600
-"""How many words get weights of their own behind each tag."""
+# And how many endings of three letters, for all other words.
 ENDINGS = 200
-"""And how many endings of three letters, for all other words."""
+# Weights are multiplied by this and rounded; a feature whose weights all stay below the second is dropped.
 SCALE, LEAST = 12, 5
-"""Weights are multiplied by this and rounded; a feature whose weights all stay below the second is dropped."""
+# Tags that the grammar of detail units names, by their first two letters.
 DECIDING = ("DT", "JJ", "NN", "VB", "IN", "CC")
-"""Tags that the grammar of detail units names, by their first two letters."""
 
 Tagged = list[tuple[tuple[str, ...], list[str]]]
 

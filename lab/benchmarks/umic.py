@@ -29,12 +29,12 @@ from captious.metrics.clip.clipscore import ClipScore
 from captious.metrics.umic import Umic
 from captious.models.crossencoders import pad_ragged
 from captious.models.fusion import Fusion, make_fusion
-from captious.models.states import HiddenStates
+from captious.models.hidden_states import HiddenStates
 from captious.options import Runtime, using
 from captious.train._data import Example
 from captious.train._loop import make_optimizer
 from captious.train._umic import RankingObjective, compute_losses, prepare_corpus, sort_examples
-from captious.train.options import UmicOptions
+from captious.train.training_options import UmicOptions
 
 STEPS, ROUNDS = {"cuda": 20, "cpu": 2}, 3
 
@@ -153,8 +153,8 @@ def random_b32(folder: Path, texts: list[str]) -> Path:
     """A CLIP of ViT-B/32's size that has learnt nothing and knows these words."""
     import transformers
 
+    from captious.models._model_tokenizers import read_tokenizer
     from captious.models._preprocess import ImagePreprocessing
-    from captious.models._tokenizers import read_tokenizer
     from captious.models.clip import wrap
     from captious.models.mini import WordTokenizer
 

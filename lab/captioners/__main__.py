@@ -20,8 +20,8 @@ from captious import Resampling
 from lab.captioners.score import METRICS, score
 
 SHARED = Path(os.environ.get("CAPTIOUS_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+# Left out by ``--quick``.
 SLOW = ("METEOR", "SPICE")
-"""Left out by ``--quick``."""
 
 
 def train(data: Path, grid: Path | None, folder: Path, quick: bool) -> None:

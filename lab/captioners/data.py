@@ -16,10 +16,10 @@ import torch
 from lab.captioners.pack import STYLES
 
 PAD, START, END, UNKNOWN = range(4)
+# Words of a caption; 95 % of them are shorter.
 LONGEST = 20
-"""Words of a caption; 95 % of them are shorter."""
+# A word of fewer training captions is unknown.
 RARE = 3
-"""A word of fewer training captions is unknown."""
 
 
 def words_of(caption: str) -> list[str]:

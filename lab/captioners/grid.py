@@ -20,8 +20,8 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+# Cells of the grid in a row.
 SIDE = 4
-"""Cells of the grid in a row."""
 
 
 def cells(tokens: torch.Tensor) -> torch.Tensor:

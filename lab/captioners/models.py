@@ -1,8 +1,9 @@
 """Two captioners, each in three forms: without style, with the style as a token, with the style inside attention.
 
 Both attend over the vectors of an image. In the form ``token`` the style is the first word, in place of START. In the
-form ``attention`` the style is one more vector to attend to at every word, as SVinVL's words attend to the style among
-its tags. In the form ``none`` the model sees captions of both styles and is told neither.
+form ``attention`` the style is one more vector to attend to at every word. In the form ``none`` the model sees captions
+of both styles and is told neither. The paper gives the style differently: as a one-hot vector to UPDOWN and
+Multi-UPDOWN, as words of the input text to SVinVL.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from lab.captioners.data import LONGEST, PAD, START
 from lab.captioners.pack import STYLES
 
 FORMS = ("none", "token", "attention")
+# What a decoder carries from word to word, one row for each caption under way.
 State = tuple[torch.Tensor, ...]
-"""What a decoder carries from word to word, one row for each caption under way."""
 
 
 class Captioner(nn.Module):

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 STYLES = ("humorous", "romantic")
 SPLITS = ("train", "validation", "test")
+# Of a DINOv2-S vector.
 WIDTH = 384
-"""Of a DINOv2-S vector."""
 
 
 def split_of(key: str) -> str:

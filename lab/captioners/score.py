@@ -38,6 +38,7 @@ from captious.stats.resampling import (
 from lab.benchmarks.measure import table
 from lab.captioners.pack import STYLES, read_captions, split_of
 
+# ``two`` is a model of the two styles, ``three`` one that has the factual captions of Flickr8k as a third.
 METRICS = {
     "BLEU-1": "bleu(n=1)",
     "BLEU-2": "bleu(n=2)",
@@ -50,16 +51,16 @@ METRICS = {
     "OnlyStyle": "onlystyle(model={two})",
     "OnlyStyle, 3 styles": "onlystyle(model={three})",
 }
-"""``two`` is a model of the two styles, ``three`` one that has the factual captions of Flickr8k as a third."""
+# CIDEr with the five factual captions as references: how much of the image is described.
 FACTUAL = "CIDEr, factual"
-"""CIDEr with the five factual captions as references: how much of the image is described."""
+# Of the captions of one model in one style; numbers are means over styles and seeds.
 DIVERSITY = {
     "vocabulary": "vocab_size",
     "distinct-2": "distinct_n(n=2,over=corpus)",
     "new captions": "novelty(against={known})",
 }
-"""Of the captions of one model in one style; numbers are means over styles and seeds."""
 CLAIM = ("OnlyStyle", "StyleCIDEr", "CIDEr")
+# Table 2 of the paper: without and with style, of UPDOWN, Multi-UPDOWN and SVinVL.
 PUBLISHED = {
     "BLEU-1": ((0.255, 0.241), (0.252, 0.251), (0.233, 0.232)),
     "BLEU-4": ((0.035, 0.034), (0.037, 0.035), (0.029, 0.027)),
@@ -67,7 +68,6 @@ PUBLISHED = {
     "StyleCIDEr": ((0.034, 0.046), (0.026, 0.048), (0.033, 0.048)),
     "OnlyStyle": ((0.055, 0.126), (0.049, 0.094), (0.084, 0.129)),
 }
-"""Table 2 of the paper: without and with style, of UPDOWN, Multi-UPDOWN and SVinVL."""
 
 
 class System(NamedTuple):
@@ -97,10 +97,10 @@ class Difference:
         )
 
 
+# By image, style and seed.
 Captions = Mapping[tuple[str, str, int], str]
-"""By image, style and seed."""
+# A system and its baseline, by the names of both.
 MeasuredPairs = Mapping[tuple[str, str], tuple[Measurement, Measurement]]
-"""A system and its baseline, by the names of both."""
 
 
 def read_systems(folder: Path) -> dict[System, Captions]:

@@ -32,8 +32,8 @@ from lab.captioners.decode import search
 from lab.captioners.models import ARCHITECTURES, FORMS, Captioner
 from lab.captioners.pack import STYLES
 
+# Captions on the beam.
 SEARCHES = {"greedy": 1, "beam": 5}
-"""Captions on the beam."""
 
 
 class Job(NamedTuple):

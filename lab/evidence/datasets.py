@@ -15,7 +15,7 @@ import numpy as np
 import captious
 from captious.io.images import add_images
 from captious.study import RECIPES, MetricScores, Preferences, Ratings, Recipe, open_recipe
-from captious.study.ratings import clean_text
+from captious.study.judgments import clean_text
 from captious.study.scores import read_scores
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -23,13 +23,11 @@ PARSER = "en_core_web_sm"
 NGRAMS = ("bleu(n=1)", "bleu(n=4)", "rouge", "cider", "meteor")
 MEANING = ("spice", "sbert")
 BERTSCORE = f"bertscore(weights={MINILM})"
+# BERTScore looks at every token of every reference; it is measured on small data alone.
 TEXT = (*NGRAMS, *MEANING, BERTSCORE)
-"""BERTScore looks at every token of every reference; it is measured on small data alone."""
+# What evidence calls the encoder that `lab/reproductions/photographs.py` trains on other photographs of Flickr8k. The
+# environment variable CAPTIOUS_PHOTOGRAPHS names its folder.
 PHOTOGRAPHS = "photographs"
-"""What evidence calls the encoder that `lab/reproductions/photographs.py` trains on other photographs of Flickr8k.
-
-The environment variable CAPTIOUS_PHOTOGRAPHS names its folder.
-"""
 ENCODED = (f"clipscore(weights={PHOTOGRAPHS},prefix=)", f"refclipscore(weights={PHOTOGRAPHS},prefix=)")
 PICTURES = ("clipscore(weights=captious-mini)", "refclipscore(weights=captious-mini)", "specs(weights=captious-mini)")
 
@@ -81,6 +79,7 @@ def _spice(data: Path, ratings: Ratings | Preferences, recipe: Recipe) -> list[M
     return [_by_caption("spice_original", ratings, ((row["image"], row["caption"], row["f"]) for row in rows))]
 
 
+# The stored metrics of TIFA160 by the name of their column. The images were captioned to compare texts with texts.
 TIFA160 = {
     "meteor": "METEOR of a caption of the image",
     "bleu": "BLEU of a caption of the image",
@@ -93,7 +92,6 @@ TIFA160 = {
     "tifa_blip2-flant5xl": "TIFA with BLIP-2",
     "tifa_mplug-large": "TIFA with mPLUG-large",
 }
-"""The stored metrics of TIFA160 by the name of their column. The images were captioned to compare texts with texts."""
 
 
 def _tifa(data: Path, ratings: Ratings | Preferences, recipe: Recipe) -> list[MetricScores]:

@@ -7,18 +7,32 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from captious.stats.ranks import format_ranks
-from captious.study._columns import get_label, make_column
-from captious.study._profile import get_band
+from captious.study._advise import advise_profile
+from captious.study._profile import CaptionProfile, get_band
+from captious.study._statistic_columns import get_label, make_column
 from captious.study.advice import EvidenceSet
 from captious.study.evidence import SOURCES, EvidenceRow, StressRow, get_metric_label, load_evidence, load_stress
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "which-metric.md"
 MARKS = (
+    ("<!-- situations: written by python -m lab.evidence -->\n", "<!-- end of situations -->"),
     ("<!-- evidence: written by python -m lab.evidence -->\n", "<!-- end of evidence -->"),
     ("<!-- stress: written by python -m lab.evidence -->\n", "<!-- end of stress -->"),
 )
 LEADERBOARD = "results/leaderboard.md"
+# Sorts of captions in the table at the top of the guide: what is described, words, references, images.
+SITUATIONS = (
+    ("photographs", 10, 5, False),
+    ("photographs", 10, 0, True),
+    ("photographs", 40, 1, False),
+    ("photographs", 40, 0, True),
+    ("photographs", 180, 1, False),
+    ("photographs", 180, 0, True),
+    ("video", 30, 10, False),
+    ("audio", 10, 5, False),
+    ("generated images", 10, 0, True),
+)
 LENGTHS = ("short", "of 21 to 60 words", "long")
 
 
@@ -37,6 +51,19 @@ def situation(row: EvidenceRow) -> str:
     length = LENGTHS[bands.index(get_band(row.caption_words))]
     what = f"Captions of {row.domain}" if row.domain != "generated images" else "Texts and the images made from them"
     return f"{what}, {length}"
+
+
+def situation_table(rows: Sequence[EvidenceRow]) -> str:
+    """What to do for each sort of captions, as `captious study advise` says it, as Markdown."""
+    lines = ["| your captions | what to do | why |\n|---|---|---|\n"]
+    for domain, words, references, images in SITUATIONS:
+        profile = CaptionProfile(("captions",), 100, words, 6.0 * words, references, images, "English", domain)
+        advice = advise_profile(profile, "ratings", rows)
+        does = advice.recommendation
+        lines.append(
+            f"| {profile.situation} | **{does[0].upper()}{does[1:]}.** | {' '.join(advice.list_reasons())} |\n"
+        )
+    return "".join([*lines, "\n"])
 
 
 def guide_tables(rows: Sequence[EvidenceRow]) -> str:
@@ -78,7 +105,8 @@ def stress_tables(rows: Sequence[StressRow]) -> str:
 
 def guide(text: str, rows: Sequence[EvidenceRow] | None = None, stress: Sequence[StressRow] | None = None) -> str:
     """The guide with the tables as they are now."""
-    tables = (guide_tables(rows or load_evidence()), stress_tables(stress or load_stress()))
+    rows = rows or load_evidence()
+    tables = (situation_table(rows), guide_tables(rows), stress_tables(stress or load_stress()))
     for (begin, end), table in zip(MARKS, tables, strict=True):
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)

@@ -16,11 +16,11 @@ from captious.study.evidence import EvidenceRow, Kind
 from lab.evidence.datasets import Dataset, public_form
 
 PRINTED = Path(__file__).with_name("printed.toml")
+# Statistics of ratings that are stored beside the headline.
 BESIDE = ("tau_b", "tau_c", "pearson", "sample_tau")
-"""Statistics of ratings that are stored beside the headline."""
 SYSTEMS = ("system_tau", "system_pearson")
+# Images with several captions below which no tau within an image is stored.
 FEWEST = 20
-"""Images with several captions below which no tau within an image is stored."""
 
 
 def study_rows(

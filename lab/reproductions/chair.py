@@ -30,10 +30,10 @@ from captious.metrics.hallucination.amber import Amber
 from captious.metrics.hallucination.chair import Chair
 from captious.metrics.hallucination.truth import ObjectTable
 from captious.probes.hallucination import probe_hallucination
+from captious.reproductions import find_entry
 from captious.syntax.objects import open_vocabulary
 
 TAGGER = "averaged_perceptron_tagger_eng"
-READ = "read in a document"
 REMEMBERED = "from memory of the paper"
 
 
@@ -47,22 +47,24 @@ class Published:
     note: str = REMEMBERED
 
 
+SHORT = {"CHAIR_S": "s", "CHAIR_I": "i", "recall": "recall"}
+# Token lengths that "Less is more" prints too.
+TOKENS = {"eos_r1-llava1.5-7b": 100.6, "eos_r2-vcd": 100.4, "eos_r3-opera": 98.6}
+
+
+def read_published(entry: str, setting: str) -> Iterator[Published]:
+    """Read what a paper printed from the entry of `captious reproduce`."""
+    for row in find_entry(entry).tables[0].rows:
+        file = row.file[0].removesuffix(".jsonl.gz")
+        values = {SHORT[name]: value for name, value in row.published.items()}
+        values |= {"tokens": TOKENS[file]} if file in TOKENS else {}
+        yield Published(file, setting, values, row.origin or REMEMBERED)
+
+
 PUBLISHED = (
-    Published("pope_mplug_short", "A", {"s": 25.4, "i": 14.8}),
-    Published("pope_mplug_brief", "A", {"s": 76.8, "i": 30.2}),
-    Published("pope_llava_short", "A", {"s": 32.7, "i": 10.5}, f"CHAIR_S {READ}"),
-    Published("pope_llava_brief", "A", {"s": 62.7, "i": 18.8}),
-    Published("pope_minigpt-4_short", "A", {"s": 9.5, "i": 6.7}),
-    Published("pope_minigpt-4_brief", "A", {"s": 31.5}),
-    Published("opera_llava-1.5_greedy", "B", {"s": 45.0, "i": 14.7}),
-    Published("opera_llava-1.5_beam5", "B", {"s": 48.8, "i": 13.9}),
-    Published("opera_llava-1.5_ours", "B", {"s": 44.6, "i": 12.8}, READ),
-    Published("opera_instructblip_greedy", "B", {"s": 58.8, "i": 23.7}),
-    Published("opera_instructblip_beam5", "B", {"s": 55.6, "i": 15.8}),
-    Published("opera_instructblip_ours", "B", {"s": 46.4, "i": 14.2}),
-    Published("eos_r1-llava1.5-7b", "C", {"s": 50.0, "i": 15.4, "recall": 77.1, "tokens": 100.6}),
-    Published("eos_r2-vcd", "C", {"s": 48.6, "i": 14.9, "recall": 77.3, "tokens": 100.4}),
-    Published("eos_r3-opera", "C", {"s": 47.8, "i": 14.6, "recall": 76.8, "tokens": 98.6}),
+    *read_published("pope", "A"),
+    *read_published("opera", "B"),
+    *read_published("less-is-more", "C"),
     Published("eos_r4-opera-fast", "C", {}, ""),
     Published("eos_r6-ours-cap", "C", {}, ""),
     Published("eos_r7-llava1.5-13b", "C", {}, ""),
@@ -74,13 +76,14 @@ PUBLISHED = (
     ),
 )
 QUICK = ("pope_llava_short", "opera_llava-1.5_greedy", "eos_r1-llava1.5-7b", "marine_guidance0.0")
+# Parameters of CHAIR: the original, OPERA's paper, and OPERA's code with a new cache.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "A": {},
     "B": {"lemmas": "wordnet", "truth_lemmas": "singularize", "tagger": "nltk"},
     "C": {"lemmas": "wordnet", "tagger": "nltk"},
 }
-"""Parameters of CHAIR: the original, OPERA's paper, and OPERA's code with a new cache."""
 NAMES = {"s": "CHAIR_S", "i": "CHAIR_I", "recall": "recall", "tokens": "tokens"}
+# Setting, baseline and method: captions of the same model for the same images.
 DECODERS = (
     ("B", "opera_llava-1.5_greedy", "opera_llava-1.5_ours"),
     ("B", "opera_llava-1.5_beam5", "opera_llava-1.5_ours"),
@@ -90,7 +93,6 @@ DECODERS = (
     ("C", "eos_r1-llava1.5-7b", "eos_r3-opera"),
     ("C", "eos_r1-llava1.5-7b", "eos_r6-ours-cap"),
 )
-"""Setting, baseline and method: captions of the same model for the same images."""
 VARIANTS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("the original", {}),
     ("lemmas=wordnet, truth_lemmas=singularize, tagger=nltk (OPERA's paper)", SETTINGS["B"]),
@@ -108,8 +110,8 @@ VARIANTS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("max_words=64", {"max_words": 64}),
     ("max_words=32", {"max_words": 32}),
 )
+# Files on which the variants stand side by side; many captions of the second break off.
 VARIED = ("opera_llava-1.5_greedy", "opera_instructblip_ours")
-"""Files on which the variants stand side by side; many captions of the second break off."""
 
 
 class Reproduction:

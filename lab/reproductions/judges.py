@@ -51,8 +51,8 @@ COSTED = (
     "rlaifv(model={})",
     "dcscore(model={})",
 )
+# US dollars for a million tokens of prompt and of reply, as OpenAI listed them in 2025.
 PRICES = {"gpt-4o": (2.50, 10.00), "gpt-4.1": (2.00, 8.00)}
-"""US dollars for a million tokens of prompt and of reply, as OpenAI listed them in 2025."""
 
 
 def model_file() -> Path:

@@ -26,10 +26,11 @@ from captious.metrics.style.onlystyle import ModelNgrams, StyledNgrams, expand_r
 from captious.metrics.style.stylecider import SIGMA
 from captious.options import Resampling
 from captious.probes.rankings import correlate
-from captious.probes.style import StyledCaptions, compute_shares_below, read_styled
+from captious.probes.style_check import StyledCaptions, compute_shares_below, read_styled
 
+# OnlyStyle and StyleCIDEr: the share of captions that score higher under their own style.
 TABLE_1 = {"flickrstyle": (0.9994, 0.9032), "PERSONALITY-CAPTIONS": (0.9775, 0.9484)}
-"""OnlyStyle and StyleCIDEr: the share of captions that score higher under their own style."""
+# Pearson and Spearman of OnlyStyle with the most common ranking of three captions, of 96 raters.
 TABLE_4 = {
     "Abrasive": (0.874, 1.0),
     "Happy": (0.017, 0.5),
@@ -38,7 +39,6 @@ TABLE_4 = {
     "Angry": (0.875, 1.0),
     "Fearful": (0.039, 0.5),
 }
-"""Pearson and Spearman of OnlyStyle with the most common ranking of three captions, of 96 raters."""
 
 
 class Reading(NamedTuple):
@@ -91,6 +91,7 @@ class Reading(NamedTuple):
 
 DEFAULT = Reading()
 
+# What ``--readings`` tries.
 READINGS = (
     DEFAULT,
     Reading(itself="keep"),
@@ -115,11 +116,10 @@ READINGS = (
     Reading(weights="own", sampled=1),
     Reading(weights="own", sampled=2),
 )
-"""What ``--readings`` tries."""
 
 
+# Captions, and their similarity to the references of each style (columns); NaN where there are no references.
 Scored = tuple[Ints, Floats]
-"""Captions, and their similarity to the references of each style (columns); NaN where there are no references."""
 
 
 class _Order(NamedTuple):
@@ -268,8 +268,8 @@ def summed(values: npt.NDArray[Any], lengths: Ints) -> npt.NDArray[Any]:
     return np.add.reduceat(values, np.cumsum(lengths) - lengths) if len(lengths) else values[:0]
 
 
+# Pairs of caption and reference held at once.
 CELLS = 4_000_000
-"""Pairs of caption and reference held at once."""
 
 
 class Pairs(Cosines):

@@ -25,8 +25,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+# 1 CLS and 256 patch tokens, after the last norm.
 CUT = "/backbone/layernorm/Add_1_output_0"
-"""1 CLS and 256 patch tokens, after the last norm."""
 SIDE = 224
 
 

@@ -25,9 +25,10 @@ from pathlib import Path
 
 SHARED = Path(os.environ.get("CAPTIOUS_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
+# Of the towers; the best on the dev split is taken.
 RATES = ("3e-5", "6e-5", "1e-4")
-"""Of the towers; the best on the dev split is taken."""
 TUNED = ("--captions-per-image", "2", "--soften", "0.5", "--augment", "0.5", "--epochs", "30", "--batch-size", "512")
+# Nothing is chosen here: one training each.
 FIXED = {
     "locked": shlex.split("--lock image,text --captions-per-image 5 --soften 0.5 --epochs 30 --batch-size 512"),
     "part": shlex.split(
@@ -35,7 +36,6 @@ FIXED = {
         "--lr 1e-4 --head-lr 1e-3 --precision bf16"
     ),
 }
-"""Nothing is chosen here: one training each."""
 SPECS = ("--lr", "3e-5", "--epochs", "5", "--batch-size", "128", "--accumulate", "1", "--augment", "0.5")
 HEADS_SPECS = ("--lock", "image,text", "--lr", "3e-4", "--epochs", "20", "--batch-size", "128", "--accumulate", "1")
 Command = tuple[str, ...]

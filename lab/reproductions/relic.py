@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.reproductions.beside import Beside, Row, arguments, show
 
-from captious._core.specs import split_specs
+from captious._core.notation import split_specs
 from captious.bias.audit import Audit, AuditRow, audit
 from captious.bias.classifiers import make_classifier
 from captious.bias.corpus import AuditedCaptioner, Classifier, read_subjects
@@ -23,82 +24,53 @@ from captious.bias.protocol import PRESETS, Protocol, get_published_seeds
 from captious.errors import InputError, format_one_line
 from captious.models.devices import resolve_device
 from captious.options import Reading, Runtime, using
+from captious.reproductions import find_entry
 
+# The preset of each table.
 NAMES = {"1": "relic-gender", "2": "relic-race", "3": "relic-age", "4": "relic-age-human"}
-"""The preset of each table."""
 
-TABLES: dict[str, dict[str, dict[str, tuple[float, float, float, float]]]] = {
-    "1 gender": {
-        "sat": {"lstm": (45.7, 1.6, 39.3, 1.0), "bert-ft": (48.6, 1.0, 47.5, 1.3), "bert-pre": (39.4, 1.0, 35.9, 0.7)},
-        "oscar": {
-            "lstm": (49.0, 1.4, 39.3, 0.9),
-            "bert-ft": (52.4, 1.6, 47.7, 1.3),
-            "bert-pre": (40.8, 1.1, 35.1, 0.6),
-        },
-        "nic_plus": {
-            "lstm": (46.8, 1.6, 39.4, 0.8),
-            "bert-ft": (49.9, 2.2, 47.7, 1.2),
-            "bert-pre": (39.1, 1.5, 35.0, 0.6),
-        },
-        "nic_equalizer": {
-            "lstm": (51.5, 1.5, 39.4, 0.9),
-            "bert-ft": (54.6, 1.5, 47.6, 1.4),
-            "bert-pre": (39.9, 1.5, 35.1, 0.6),
-        },
-    },
-    "2 race": {
-        "sat": {"lstm": (32.4, 1.9, 26.8, 0.8), "bert-ft": (37.0, 2.0, 36.5, 1.1), "bert-pre": (28.9, 1.8, 28.6, 0.7)},
-        "oscar": {
-            "lstm": (33.1, 1.8, 27.2, 1.2),
-            "bert-ft": (39.0, 2.1, 36.7, 1.2),
-            "bert-pre": (30.2, 2.8, 28.6, 1.0),
-        },
-    },
-    "3 age": {
-        "sat": {"lstm": (48.5, 1.4, 42.2, 1.3), "bert-ft": (52.1, 1.9, 48.0, 1.4), "bert-pre": (37.0, 1.4, 33.3, 0.5)},
-        "oscar": {
-            "lstm": (52.9, 1.9, 43.6, 4.1),
-            "bert-ft": (55.9, 2.0, 48.1, 0.8),
-            "bert-pre": (39.6, 1.8, 33.4, 0.9),
-        },
-        "nic_plus": {
-            "lstm": (43.0, 1.6, 42.1, 1.0),
-            "bert-ft": (46.6, 1.7, 47.5, 1.1),
-            "bert-pre": (35.1, 1.1, 32.9, 1.6),
-        },
-        "nic_equalizer": {
-            "lstm": (43.3, 1.5, 42.0, 1.1),
-            "bert-ft": (46.7, 1.6, 47.9, 1.1),
-            "bert-pre": (34.8, 1.8, 33.0, 0.9),
-        },
-    },
-    "4 age, human words": {
-        "sat": {"lstm": (48.7, 1.8, 43.2, 1.1), "bert-ft": (51.7, 1.5, 48.9, 1.3), "bert-pre": (37.0, 1.4, 33.2, 0.8)},
-        "oscar": {
-            "lstm": (53.3, 1.7, 43.2, 1.0),
-            "bert-ft": (55.9, 2.0, 50.3, 2.0),
-            "bert-pre": (39.6, 1.8, 33.5, 0.8),
-        },
-        "nic_plus": {
-            "lstm": (43.1, 1.5, 43.3, 1.1),
-            "bert-ft": (46.6, 1.7, 48.9, 1.2),
-            "bert-pre": (35.5, 1.1, 33.3, 0.7),
-        },
-        "nic_equalizer": {
-            "lstm": (43.2, 1.6, 43.0, 1.1),
-            "bert-ft": (46.7, 1.6, 48.8, 1.3),
-            "bert-pre": (34.8, 1.8, 33.3, 0.8),
-        },
-    },
-}
-"""LIC_M, its sd, LIC_D, its sd, by table, captioner and classifier, as published."""
+TITLES = {"1": "1 gender", "2": "2 race", "3": "3 age", "4": "4 age, human words"}
+# The captioners of Tables 1 and 2, in the paper's order; Tables 3 and 4 have four of them.
+MODELS = ("nic", "sat", "fc", "att2in", "updn", "transformer", "oscar", "nic_plus", "nic_equalizer")
+AGE_MODELS = ("sat", "oscar", "nic_plus", "nic_equalizer")
+
+
+class Published(NamedTuple):
+    """One cell of a table: means and standard deviations over ten seeds.
+
+    LIC is the printed one: the paper subtracted unrounded means, so 14 of its 78 values are not the difference of the
+    printed two.
+    """
+
+    lic_m: float
+    lic_m_sd: float
+    lic_d: float
+    lic_d_sd: float
+    lic: float
+
+
+def read_tables() -> dict[str, dict[str, dict[str, Published]]]:
+    """Read the published tables from the entry of `captious reproduce relic`: by table, captioner and classifier."""
+    tables: dict[str, dict[str, dict[str, Published]]] = {}
+    for table in find_entry("relic").tables:
+        if table.kind == "lic":
+            kind = table.classifier.partition("(")[0]
+            for row in table.rows:
+                number, sd = row.published, row.sd
+                cells = Published(number["LIC_M"], sd["LIC_M"], number["LIC_D"], sd["LIC_D"], number["LIC"])
+                tables.setdefault(TITLES[table.title[6]], {}).setdefault(row.metric, {})[kind] = cells
+    return tables
+
+
+TABLES = read_tables()
 
 
 def subjects(data: Path, table: str) -> list[AuditedCaptioner]:
     lic = data / "lic"
     if table in "34":
-        return read_subjects([lic / "age.jsonl.gz"], "label", Reading(candidate_column=",".join(TABLES["3 age"])))
-    files = sorted((lic / ("gender" if table == "1" else "race")).glob("*.jsonl.gz"))
+        return read_subjects([lic / "age.jsonl.gz"], "label", Reading(candidate_column=",".join(AGE_MODELS)))
+    folder = lic / ("gender" if table == "1" else "race")
+    files = [folder / f"{model}.jsonl.gz" for model in MODELS if (folder / f"{model}.jsonl.gz").is_file()]
     return read_subjects(files, "label", Reading(references=data / "coco" / "val2014.jsonl.gz"), number=5)
 
 
@@ -112,12 +84,12 @@ def classifiers(names: str, table: str) -> list[Classifier]:
     return [make_classifier(text, PRESETS[NAMES[table]].frozen) for text in split_specs(names)]
 
 
+# Why a classifier of the paper is not run unless it is asked for.
 REASONS = {
     "lstm": "a CPU takes days: run it on a GPU, or name it in --classifiers",
     "bert-ft": "no weights of BERT base: name a folder, --classifiers 'bert-ft(model=FOLDER)'",
     "bert-pre": "no weights of BERT base: name a folder, --classifiers 'bert-pre(model=FOLDER)'",
 }
-"""Why a classifier of the paper is not run unless it is asked for."""
 NOTES = (
     "LIC_M and LIC_D are means over seeds, ± their standard deviation, both in points; LIC = LIC_M − LIC_D, its "
     "interval allows for splits that share images. Seeds of the published values: ten.",
@@ -130,7 +102,7 @@ LINEAR = (
 
 def rows(table: str, args: argparse.Namespace) -> Iterator[Row]:
     """The rows of one table of the paper."""
-    name = next(title for title in TABLES if title.startswith(table))
+    name = TITLES[table]
     try:
         people = subjects(args.data, table)
     except InputError as error:
@@ -157,9 +129,9 @@ def measured(table: str, part: str, row: AuditRow) -> Row:
     more = {"seeds": {"model": lic.model.tolist(), "human": lic.human.tolist()}, "accuracy": row.accuracy()}
     if part == "LIC":
         low, high = lic.interval
-        return Row(what, row.model, lic.lic, low, high, published[0] - published[2], more=more)
+        return Row(what, row.model, lic.lic, low, high, published.lic, more=more)
     value, sd = (lic.lic_m, lic.sd_m) if part == "LIC_M" else (lic.lic_d, lic.sd_d)
-    theirs, their_sd = published[:2] if part == "LIC_M" else published[2:]
+    theirs, their_sd = published[:2] if part == "LIC_M" else published[2:4]
     note = f"± {sd:.1f}, published ± {their_sd}"
     if kind in TABLES[table][row.model]:
         note += f"; {'within' if abs(value - theirs) <= 2 * their_sd else 'outside'} two published sd"

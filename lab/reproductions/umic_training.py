@@ -41,12 +41,12 @@ from captious.options import Resampling, Runtime, using
 from captious.stats.bootstrap import Estimate, compute_observed, draw_bootstrap
 from captious.stats.correlation import WithinImage
 from captious.stats.kendall import Kendall
-from captious.train.options import Training, UmicOptions
 from captious.train.run import train
+from captious.train.training_options import Training, UmicOptions
 
 MINI = "captious-mini"
+# Of UMIC on Flickr8k-Expert, τ-c × 100.
 PUBLISHED_TAU = 46.8
-"""Of UMIC on Flickr8k-Expert, τ-c × 100."""
 TRAIN_SEED, TEST_SEED, TEST_ITEMS = 2, 1, 400
 MINI_SEED, MINI_ITEMS = 1000, 40_000
 
@@ -144,12 +144,12 @@ def _written(folder: Path, sample: Sample, chosen: list[Scene]) -> Path:
 
 
 RATES = ("5e-4", "1e-3")
+# Eight hundred images teach no more.
 SMALL = ("--backbone", "fusion(width=64,dropout=0.4)", "--batch-size", "128", "--draws", "2")
-"""Eight hundred images teach no more."""
+# One of so many parts of the dev split is kept to choose by.
 PARTS = 5
-"""One of so many parts of the dev split is kept to choose by."""
+# Captions of other images tried with each image; as many of the nearest and of the others are rated.
 TRIED, KEPT = 30, 3
-"""Captions of other images tried with each image; as many of the nearest and of the others are rated."""
 
 
 def photographs(out: Path, flickr: Path, encoder: str, device: str, items: int, epochs: int, seed: int) -> None:

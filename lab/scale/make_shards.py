@@ -27,8 +27,8 @@ Format = Literal["tar", "parquet", "jsonl", "jsonl.gz"]
 Source = Literal["scenes", "words"]
 VOCABULARY = 20_000
 WORDS = 10
+# The chance that a reference repeats a word of its candidate.
 KEPT = 0.6
-"""The chance that a reference repeats a word of its candidate."""
 PICTURES = 32
 
 

@@ -37,8 +37,7 @@ def metric_page(name: str, card: str) -> str:
     added = entries()["metrics"].get(name, {})
     card = _with_imports(name, card)
     if "formula" in added:
-        title, headline, rest = card.split("\n\n", 2)
-        card = f'{title}\n\n{headline}\n\n<div class="formula">{formula(added["formula"])}</div>\n\n{rest}'
+        card = _with_formula(card, added["formula"])
     parts = [card.rstrip()]
     if "tested" in added:
         parts.append(f"## Tested against\n\nThe implementation was compared with {added['tested']}.")
@@ -49,6 +48,18 @@ def metric_page(name: str, card: str) -> str:
     if "paper" in added:
         parts.append("## Cite\n\n" + citation(added["paper"]))
     return "\n\n".join(parts) + "\n"
+
+
+def _with_formula(card: str, lines: str | list[str]) -> str:
+    """The card with its formula typeset: in place of the one that a terminal prints, or below the headline."""
+    typeset = "".join(
+        f'<div class="formula">{formula(line)}</div>' for line in ([lines] if isinstance(lines, str) else lines)
+    )
+    printed = re.search(r"(?:^    \S.*\n)+", card.partition("```")[0], re.M)
+    if printed:
+        return f"{card[: printed.start()]}{typeset}\n{card[printed.end() :]}"
+    title, headline, rest = card.split("\n\n", 2)
+    return f"{title}\n\n{headline}\n\n{typeset}\n\n{rest}"
 
 
 def formula(latex: str) -> str:
@@ -62,14 +73,44 @@ def formula(latex: str) -> str:
 
 def citation(key: str) -> str:
     """A paper as a link and as BibTeX."""
+    address, shown = _address(entries()["papers"][key])
+    link = f"[{shown}]({address})\n\n" if address else ""
+    return f"{link}```bibtex\n{bibtex(key)}\n```"
+
+
+def bibtex(key: str) -> str:
+    """A paper as an entry of BibTeX."""
     paper = entries()["papers"][key]
-    address, shown = _address(paper)
     fields = [f"  {name} = {{{paper[name]}}}," for name in FIELDS if name in paper]
     if "eprint" in paper:
         fields.append("  archiveprefix = {arXiv},")
-    source = "\n".join([f"@{paper['type']}{{{key},", *fields, "}"])
-    link = f"[{shown}]({address})\n\n" if address else ""
-    return f"{link}```bibtex\n{source}\n```"
+    return "\n".join([f"@{paper['type']}{{{key},", *fields, "}"])
+
+
+# Where the page on citing has the papers.
+CITE = "<!-- papers -->"
+
+
+def list_papers() -> str:
+    """Which paper to cite for each metric, and all of them as BibTeX."""
+    cited: dict[str, list[str]] = {}
+    for name, added in entries()["metrics"].items():
+        if "paper" in added:
+            cited.setdefault(added["paper"], []).append(f"[`{name}`](reference/metrics/{name}.md)")
+    for name, added in entries()["audits"].items():
+        cited.setdefault(added["paper"], []).append(f"[{name}]({added['page']})")
+    rows = [f"| {', '.join(names)} | {_authors(key)} | `{key}` |" for key, names in cited.items()]
+    table = "| if you report | cite | key |\n|---|---|---|\n" + "\n".join(rows)
+    everything = "\n\n".join(map(bibtex, cited))
+    return f"{table}\n\n## BibTeX of all papers\n\n```bibtex\n{everything}\n```"
+
+
+def _authors(key: str) -> str:
+    """The authors of a paper as a citation in the text names them, with a link."""
+    paper = entries()["papers"][key]
+    names = [name.partition(",")[0] for name in paper["author"].split(" and ")]
+    short = f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
+    return f"[{short}, {paper['year']}]({_address(paper)[0]})"
 
 
 def _address(paper: dict[str, Any]) -> tuple[str, str]:

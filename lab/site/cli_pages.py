@@ -11,10 +11,10 @@ from captious.cli.params import Param
 from captious.options import Argument, get_choices
 
 FOLDER = "reference/cli"
+# Characters of choices that stand beside the flag; more would push the text off the screen of a phone.
 WIDE = 30
-"""Characters of choices that stand beside the flag; more would push the text off the screen of a phone."""
+# A larger bound is that of the machine, not of the option.
 UNLIMITED = 2**62
-"""A larger bound is that of the machine, not of the option."""
 
 
 def cli_pages() -> dict[str, str]:

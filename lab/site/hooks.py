@@ -12,12 +12,12 @@ from captious import __version__
 from captious.metrics.registry import METRICS
 from lab.evidence.pages import leaderboard_page
 from lab.site.api_pages import api_pages
-from lab.site.cards import metric_page
+from lab.site.cards import CITE, list_papers, metric_page
 from lab.site.cli_pages import cli_pages
 from lab.site.notebooks import notebook_pages
 
+# Pages of the site that are files at the root of the repository.
 ROOT_PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
-"""Pages of the site that are files at the root of the repository."""
 
 
 def on_config(config: Any) -> Any:
@@ -40,10 +40,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **context: Any) -> str:
-    """Links to a notebook lead to its page; pages of metrics get formula and paper."""
+    """Links to a notebook lead to its page; pages of metrics get formula and paper, the page on citing all papers."""
     folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
     if folder == "reference/metrics" and name in METRICS:
         markdown = metric_page(name, markdown)
+    markdown = markdown.replace(CITE, list_papers()) if page.file.src_uri == "cite.md" else markdown
     return re.sub(r"\]\(([^)]+)\.ipynb\)", r"](\1.md)", markdown)
 
 

@@ -22,17 +22,17 @@ import captious
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs/images/terminal.svg"
 COLUMNS = 96
+# Lines of the terminal, the command included.
 ROWS = 24
-"""Lines of the terminal, the command included."""
 COMMANDS = (
     "captious demo --out demo",
     "captious score expert.json --references references.json --metrics cider --worst 2",
     "captious compare solid.json expert.json --references references.json --percent",
 )
+# Pixels of a character, of a line, around the text, and above it.
 WIDTH, HEIGHT, MARGIN, TOP = 8.0, 17, 18, 44
-"""Pixels of a character, of a line, around the text, and above it."""
+# Seconds to type a command, and to read what it prints.
 TYPING, READING = 1.4, 5.0
-"""Seconds to type a command, and to read what it prints."""
 COLORS = {"red": "#ff7b72", "green": "#7ee787", "yellow": "#e3b341", "blue": "#79c0ff", "cyan": "#76e3ea"}
 FONTS = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace'
 FRAME = """\

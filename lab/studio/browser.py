@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode, urljoin, urlsplit
 
+# A request that takes longer has failed.
 SECONDS = 60
-"""A request that takes longer has failed."""
+# Seconds that an idle connection is used again; uvicorn closes it after five.
 KEPT = 4
-"""Seconds that an idle connection is used again; uvicorn closes it after five."""
 FORM = "application/x-www-form-urlencoded"
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from lab.studio.browser import Broken, Browser, Response, TaskPage, local
 
+# A form that was saved leads to the next page.
 SAVED = 303
-"""A form that was saved leads to the next page."""
 
 
 @dataclass

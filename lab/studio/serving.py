@@ -16,8 +16,8 @@ from pathlib import Path
 
 from lab.postgres import free_port
 
+# How long a start or a stop may take on a busy machine.
 SECONDS = 60
-"""How long a start or a stop may take on a busy machine."""
 WORDS = (
     "dog",
     "cat",

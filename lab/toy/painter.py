@@ -35,11 +35,11 @@ from lab.toy.scenes import (
 from lab.toy.scenes import SIZES as scenes_SIZES
 
 SIZES = ("medium", "medium", "small", "large")
+# How often a thing whose color nobody mentions has the usual one.
 USUAL = 0.8
-"""How often a thing whose color nobody mentions has the usual one."""
 VERTICAL = ("above", "below", "on")
+# Things in a scene: more would not fit into three columns.
 MOST = 5
-"""Things in a scene: more would not fit into three columns."""
 Cell = tuple[int, int]
 
 
@@ -153,8 +153,8 @@ _THING = re.compile(
 )
 
 
+# As ``imagine(painter=...)`` writes it. Only captious-mini can judge its pictures.
 NAME = "lab.toy.painter:drawn"
-"""As ``imagine(painter=...)`` writes it. Only captious-mini can judge its pictures."""
 
 
 def drawn(options: PainterOptions) -> Drawn:

@@ -6,6 +6,7 @@ remembers. So every mistake is a stated fact that is false of the true scene, an
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -272,6 +273,13 @@ class Sample:
                 "quality": round(verdict.quality, 4),
             }
 
+    def few_ratings(self) -> Iterator[dict[str, Any]]:
+        """A row for each rating of every third scene's captions: the ratings of `rated`, with the names of raters."""
+        for scene in itertools.islice(self.scenes(), 0, None, 3):
+            for row in self.rated(scene):
+                for number, rating in enumerate(row["ratings"], 1):
+                    yield {"id": scene.id, "system": row["captioner"], "rater": f"rater {number}", "rating": rating}
+
     def detailed(self, scene: Scene) -> dict[str, Any]:
         """The long caption of the scene, its detail units, and each unit with one fact changed."""
         made = units(scene, stream(self.seed, scene.id, "details"))
@@ -386,6 +394,7 @@ def _write_files(sample: Sample, folder: Path) -> None:
         )
         _write_array(folder / "predictions" / f"{name}.json", results)
     _write_lines(folder / "ratings.jsonl", (row for scene in sample.scenes() for row in sample.rated(scene)))
+    _write_lines(folder / "few-ratings.jsonl", sample.few_ratings())
     _write_lines(folder / "long.jsonl", (sample.detailed(scene) for scene in sample.scenes()))
     _write_lines(folder / "styles.jsonl", (row for scene in sample.scenes() for row in sample.styled(scene)))
     _write_lines(folder / "bias.jsonl", sample.portraits())

@@ -16,8 +16,8 @@ from lab.toy.captions import describe, long_caption, units
 from lab.toy.scenes import Scene, pick, scenes, stream
 
 DATA = "train.jsonl"
+# CLIPScore's: every second short caption has it, so that an encoder knows captions with it and without.
 OPENING = "A photo depicts"
-"""CLIPScore's: every second short caption has it, so that an encoder knows captions with it and without."""
 SHORT, LONG = 6, 4
 _DRAWN = (96, 128, 160)  # outlines have other widths at other sizes; the encoder should not mind
 _SLICE = 200

@@ -35,8 +35,8 @@ from captious.rewarding.functions import Reward as Reward
 from captious.rewarding.functions import Rewards as Rewards
 from captious.rewarding.functions import rewards as rewards
 from captious.runs.folder import Run as Run
-from captious.runs.keep import Selection as Selection
-from captious.runs.keep import keep as keep
+from captious.runs.keep_items import Selection as Selection
+from captious.runs.keep_items import keep as keep
 from captious.runs.report import Report as Report
 from captious.runs.report import open_run as open_run
 from captious.runs.shards.scoring import score_shards as score_shards

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious._compare import align_systems, get_captions, name_systems
+from captious._compare import align_systems, get_captions, group_by_system, name_systems
 from captious._core.types import Floats, Ints
 from captious._tournament import Elo, Tournament, estimate_online_elo
 from captious._version import __version__
@@ -48,10 +49,12 @@ from captious.options import (
     using,
 )
 from captious.render import (
+    Answer,
     Cell,
     Column,
     Document,
     Entry,
+    Figure,
     Gallery,
     Line,
     Phrase,
@@ -60,16 +63,27 @@ from captious.render import (
     Span,
     Table,
 )
+from captious.render.document import Value
 from captious.stats.bootstrap import Estimate, estimate
-from captious.stats.pairwise import compute_pairwise_values, count_wins
+from captious.stats.pairwise import (
+    ELO_CENTER,
+    ELO_SCALE,
+    adjust_strengths,
+    compute_pairwise_values,
+    count_wins,
+    name_elo,
+)
 from captious.stats.ranks import rank_signature
+from captious.stats.regression import Contrast
 from captious.stats.resampling import sort_ids, sum_clusters
-from captious.text.tables import count_words
+from captious.text.ngram_tables import count_words
 
 # Usual length of a reply in tokens, for the cost estimate before a run.
 REPLY_TOKENS = 60
 # Items whose comparisons the page shows; the files have all of them.
 SHOWN = 200
+# Words by which the effect of length is stated.
+LONGER_BY = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,20 +205,35 @@ class Arena(Result):
             f"{', '.join(self.systems)}; {self._format_orders()}",
             [
                 *self._make_baseline_table(),
-                *(
-                    shown.make_table(),
-                    shown.draw_chart(),
-                    shown.make_pair_table(),
-                    self._make_share_table(),
-                    self._make_verdict_table(),
-                    self._make_gallery(),
-                ),
+                shown.make_table(),
+                shown.draw_chart(),
+                *self._make_corrected_table(),
+                shown.make_pair_table(),
+                self._make_share_table(),
+                self._make_verdict_table(),
+                self._make_gallery(),
             ],
             warnings=self._list_warnings(),
-            notes=[self.usage] if self.usage else [],
+            notes=[
+                *group_by_system({name: [*filter(None, [one.origin_line])] for name, one in self.systems.items()}),
+                *filter(None, [self.usage]),
+            ],
             signatures=[self.signature],
             data=self.data(),
+            answer=self._answer(),
+            page=f"Arena of {', '.join(self.systems)}",
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: whom the judge prefers, and whether the order of the captions moved it."""
+        if not self.judged:
+            return "The judge gave no verdict."
+        changed = self.estimates[CHANGED]
+        parts = self.tournament.answer("The judge prefers")
+        if math.isnan(changed.value):
+            return parts
+        share = Figure(changed, self._make_share_column())
+        return [*parts, " It changed its verdict with the order of the two captions in ", share, " of the comparisons."]
 
     def _format_orders(self) -> str:
         if all(len(match.orders) == 1 for match in self.matches):
@@ -255,10 +284,12 @@ class Arena(Result):
     def _get_level(self) -> float | None:
         return self.resampling.level if self.resampling.samples else None
 
+    def _make_share_column(self) -> Column:
+        return Column("percent", decimals=1, scale=100, level=self._get_level(), bar=True, key="share")
+
     def _make_share_table(self) -> Table:
         trials = self._hits_and_trials[:, :, 1].sum(axis=0)
-        share = Column("percent", decimals=1, scale=100, level=self._get_level(), bar=True, key="share")
-        columns: list[Column | str] = [Column("verdicts", "text"), share, Column("of")]
+        columns: list[Column | str] = [Column("verdicts", "text"), self._make_share_column(), Column("of")]
         rows = [
             (name, replace(Cell.of(self.estimates[name]), limits=(0.0, 1.0)), int(number))
             for name, number in zip(SHARES, trials, strict=True)
@@ -268,6 +299,66 @@ class Arena(Result):
             "one shown first. The longer caption: of comparisons with a winner whose captions differ in words"
         )
         return Table("shares", "What moved the judge", columns, rows, note)
+
+    @cached_property
+    def corrected(self) -> dict[str, Contrast] | None:
+        """Elo points at equal length and position, then the effects of both; None if no verdict has a winner.
+
+        Every reply is a verdict on the caption shown first; the two replies of a comparison count a half each.
+        """
+        names, language = list(self.systems), next(iter(self.systems.values())).language
+        first, second, score, weight, gap, items = [], [], [], [], [], []
+        for match in self.judged:
+            lengths = count_words(match.captions, language)
+            for opinion, order in zip(match.opinions, match.orders, strict=False):
+                if isinstance(opinion, Preference):
+                    one, other = (0, 1) if order == "own" else (1, 0)
+                    first.append(names.index(match.systems[one]))
+                    second.append(names.index(match.systems[other]))
+                    score.append({"first": 1.0, "tie": 0.5, "second": 0.0}[opinion.better])
+                    weight.append(1 / len(match.orders))
+                    gap.append((lengths[one] - lengths[other]) / LONGER_BY)
+                    items.append(match.id)
+        if not first or len({*items}) < 2 or np.ptp(gap) == 0:
+            return None
+        covariates = np.stack([np.ones(len(gap)), np.array(gap)], axis=1)
+        sides = np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
+        cluster = np.unique(items, return_inverse=True)[1].astype(np.int64)
+        found = adjust_strengths(*sides, np.array(score), np.array(weight), covariates, cluster)
+        points = {
+            name: Contrast(ELO_CENTER + ELO_SCALE * one.value, ELO_SCALE * one.error, one.degrees)
+            for name, one in zip(names, found.strengths, strict=False)
+        }
+        return {**points, FIRST: found.effects[0], LONGER: found.effects[1]}
+
+    def _make_corrected_table(self) -> list[Table]:
+        """Return the Elo points corrected for length and position next to the plain ones."""
+        found = self.corrected
+        if found is None or self.elo == "online" or set(self.systems) - set(found):
+            return []
+        names = sorted(self.systems, key=lambda name: -found[name].value)
+        plain = {name: self.estimates[name_elo(name)].value for name in names}
+        level = self.resampling.level
+        rows: list[list[Value]] = [
+            [name, plain[name], Cell(found[name].value, *found[name].interval(level)), found[name].value - plain[name]]
+            for name in names
+        ]
+        columns: list[Column | str] = [
+            "system",
+            Column("Elo", decimals=0, key="elo"),
+            Column("Elo, corrected", decimals=0, level=level, bold=True, key="corrected"),
+            Column("change", decimals=0, signed=True),
+        ]
+        odds = {name: math.exp(found[name].value) for name in (FIRST, LONGER)}
+        stays = "stays" if sorted(names, key=lambda name: -plain[name]) == names else "changes"
+        note = (
+            f"at equal length and position; the order of systems {stays}. The odds of a caption are × "
+            f"{odds[FIRST]:.2f} if it is shown first (p {found[FIRST].p:.2g}), and × "
+            f"{odds[LONGER]:.2f} if it has {LONGER_BY} words more "
+            f"(p {found[LONGER].p:.2g}). Only people can say whether longer captions are better; captious study audit "
+            "compares the judge with their ratings"
+        )
+        return [Table("corrected", "Corrected for length and position", columns, rows, note)]
 
     def _make_verdict_table(self) -> Table:
         columns = ["id", "first", "second", "better", "verdicts", "reason", "reason, swapped", "caption of the first"]
@@ -338,6 +429,9 @@ class Arena(Result):
             **self.tournament.data(),
             **({"baselines": self._collect_baseline_data(interval)} if self.opponents.baselines else {}),
             "shares": {name: interval(name) for name in SHARES},
+            "corrected": None
+            if self.corrected is None
+            else {name: {"value": one.value, "error": one.error} for name, one in self.corrected.items()},
             "comparisons": len(self.matches),
             "judged": len(self.judged),
             "unjudged": dict(Counter(match.failure for match in self.matches if match.outcome is None)),

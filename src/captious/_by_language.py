@@ -19,9 +19,10 @@ from captious.metrics.contract import Metric
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.requests import Specs, check_specs
 from captious.options import Missing, Reading, Resampling, Runtime
-from captious.render import Column, Document, Result, Table, link
+from captious.render import Answer, Column, Document, Figure, Result, Table, link
+from captious.render.answers import NAMES
 from captious.runs import Report
-from captious.runs.report_sections import scale_cells
+from captious.runs.report_sections import find_main_metric, scale_cells
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +70,25 @@ class LanguageReports(PlainState, Result):
             notes=group_by_system({name: report.notes for name, report in named.items()}),
             signatures=group_by_system({name: report.signatures for name, report in named.items()}),
             data={"languages": {code: report.data() for code, report in self.reports.items()}},
+            answer=self._answer(columns),
         )
+
+    def _answer(self, columns: Sequence[Column | str]) -> Answer:
+        """Return the plain answer: the main metric in each language, and that languages do not compare."""
+        key = find_main_metric(next(iter(self.reports.values())))
+        column = next((one for one in columns if isinstance(one, Column) and one.key == key), None)
+        scored = [(code, report) for code, report in self.reports.items() if key in report.measurements]
+        if key is None or column is None or not scored:
+            return ""
+        parts: list[str | Figure] = [f"{column.name} is "]
+        for index, (code, report) in enumerate(scored[:NAMES]):
+            parts += [
+                "" if not index else ", ",
+                Figure(scale_cells([report], key)[0], column),
+                f" in {LANGUAGES[code].name}",
+            ]
+        more = f" ({len(scored) - NAMES} more languages below)" if len(scored) > NAMES else ""
+        return [*parts, f"{more}. Values of two languages do not compare."]
 
     def files(self, percent: bool = False) -> dict[str, str]:
         """Return the files of a saved folder, whose page links to those of the languages."""

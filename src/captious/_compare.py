@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
@@ -22,8 +23,9 @@ from captious.metrics.measurement import Measurement
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.requests import Specs, check_specs
 from captious.options import LEVEL, PERMUTATIONS, Missing, Option, Reading, Resampling, Runtime, check_value, using
-from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table
-from captious.render.tables import format_csv, get_provenance, write_csv
+from captious.render import Answer, Cell, Column, Document, Figure, Phrase, Result, Section, Span, Table, name_several
+from captious.render.answers import NAMES, count_noun, format_p, join_names
+from captious.render.exports import format_csv, get_provenance, write_csv
 from captious.runs.folder import is_run, name_system_folders
 from captious.runs.pairing import (
     count_unpaired,
@@ -37,11 +39,14 @@ from captious.runs.pairing import (
 from captious.runs.report import ITEMS, SHARDS, Report, open_run
 from captious.runs.report_sections import (
     FEW_SHARDS,
+    find_main_metric,
     get_own_scale,
     link_metric,
+    link_system,
     lists_items,
     make_explorer,
     scale_cells,
+    sort_items,
 )
 from captious.stats.bootstrap import warn_few_units
 from captious.stats.ranks import Ranks, format_ranks, rank_note, shared_ranks
@@ -55,11 +60,14 @@ from captious.stats.resampling import (
     sort_ids,
     swap_masks,
 )
+from captious.stats.tests import count_needed, normal_point
 
 Test = Literal["randomization", "bootstrap"]
 NAN = float("nan")
 # The name of the paired tests in data frames and files.
 DIFFERENCES = "differences"
+# Most systems that the title of the page names.
+NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -141,12 +149,106 @@ class Comparison(PlainState, Result):
                 *group_by_system({name: report.warnings for name, report in self.reports.items()}),
             ],
             notes=[
+                *group_by_system({name: report.read_notes for name, report in self.reports.items()}),
                 *([] if self._sharded else warn_few_units(self._items, self._first.resampling)),
                 *group_by_system({name: report.notes for name, report in self.reports.items()}),
             ],
             signatures=group_by_system({name: report.signatures for name, report in self.reports.items()}),
             data=self.data(),
+            answer=self._answer(),
+            page=f"{name_several([self._first.label(key) for key in self._first.measurements])} of "
+            + (", ".join(self.reports) if len(self.reports) <= NAMED else f"{len(self.reports)} systems"),
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: which system is better on which metric, with the main difference and its p-value."""
+        if not self.differences:
+            return ""
+        if self.ranks:
+            return self._answer_by_ranks()
+        if len({row.system for row in self.differences}) == 1:
+            return self._answer_pair(self.differences[0].system, self.differences)
+        return self._answer_several()
+
+    def _answer_several(self) -> list[str | Figure]:
+        """Return which of several systems are better than the baseline on the main metric, and by how much."""
+        key, baseline = find_main_metric(self._first), self.differences[0].baseline
+        rows = [row for row in self.differences if row.metric == key and row.baseline == baseline]
+        rows.sort(
+            key=lambda row: (
+                -row.difference if self._first.measurements[row.metric].metric.higher_is_better else row.difference
+            )
+        )
+        parts: list[str | Figure] = [f"On {self._first.label(str(key))}, "]
+        column = self._make_difference_column()
+        for verb, some in (
+            ("better than", [row for row in rows if row.better == row.system]),
+            ("not distinguished from", [row for row in rows if row.better is None]),
+            ("worse than", [row for row in rows if row.better == baseline]),
+        ):
+            for index, row in enumerate(some[:NAMES]):
+                parts += ["" if not index else " and " if index == len(some) - 1 else ", ", f"{row.system} ("]
+                parts += [Figure(row.difference, column), ")"]
+            if some:
+                more = f" and {len(some) - NAMES} more" if len(some) > NAMES else ""
+                parts.append(f"{more} {'is' if len(some) == 1 else 'are'} {verb} {baseline}; ")
+        return [*parts, "the other pairs were not tested."]
+
+    def _answer_by_ranks(self) -> list[str | Figure]:
+        """Return which systems are best on the main metric, if every pair of systems was tested."""
+        key = find_main_metric(self._first) or ""
+        ranks, metric = self.ranks[key], self._first.measurements[key].metric
+        best = [name for name, one in ranks.items() if 1 in one]
+        column = self._make_score_column(key)
+        values: list[str | Figure] = []
+        for name in best[:NAMES]:
+            cell = scale_cells([self.reports[name]], key)[0]
+            values += [" and " if values else "", f"{name} ", Figure(cell, column)]
+        label = f"{'highest' if metric.higher_is_better else 'lowest'} {self._first.label(key)}"
+        if len(best) == 1:
+            agreed = sum(one[best[0]] == (1,) for one in self.ranks.values())
+            rest = f"; it is the best on {agreed} of {len(self.ranks)} metrics" if len(self.ranks) > 1 else ""
+            return [f"{best[0]} has the {label}, better than every other system: ", *values, f"{rest}."]
+        return [f"No test distinguishes the systems with the {label}: ", *values, "."]
+
+    def _answer_pair(self, system: str, rows: Sequence[Difference]) -> list[str | Figure]:
+        """Return a sentence or two on one system against the baseline."""
+        baseline, labels = rows[0].baseline, self._first.label
+        won, lost, open_ = ([row for row in rows if row.better == name] for name in (system, baseline, None))
+        main = next((row for row in rows if row.metric == find_main_metric(self._first)), rows[0])
+        parts = []
+        for verb, some in ((f"better than {baseline}", won), (f"worse than {baseline}", lost)):
+            which = "every metric" if len(some) == len(rows) > 1 else join_names([labels(row.metric) for row in some])
+            parts += [f"{verb} on {which}"] if some else []
+        if not parts:
+            return self._answer_undecided(system, main, len(rows))
+        text = f"{system} is {' and '.join(parts)}"
+        if open_:
+            text += f"; no test distinguishes them on {join_names([labels(row.metric) for row in open_])}"
+        shown = main if main.better else next(row for row in rows if row.better)
+        sure = f"Holm-adjusted p {format_p(shown.p_holm)}"
+        return [f"{text}. {labels(shown.metric)} differs by ", self._make_figure(shown), f", {sure}. "]
+
+    def _answer_undecided(self, system: str, main: Difference, tests: int) -> list[str | Figure]:
+        """Return what was found where no test shows a difference, and how many items would show it."""
+        where = f"any of {tests} metrics" if tests > 1 else self._first.label(main.metric)
+        start = f"Cannot tell {system} from {main.baseline} on {where}: "
+        if main.difference == 0 or math.isnan(main.difference):
+            same = "has the same value" if main.difference == 0 else "has no value"
+            return [f"{start}{self._first.label(main.metric)} {same} on {count_noun(main.items, 'item')}. "]
+        parts: list[str | Figure] = [f"{start}{self._first.label(main.metric)} differs by ", self._make_figure(main)]
+        parts.append(f", Holm-adjusted p {format_p(main.p_holm)}, on {count_noun(main.items, 'item')}")
+        if not math.isnan(main.low) and main.high > main.low and not self._sharded:
+            # The width of an interval is twice the normal quantile of its level, in standard errors.
+            error = (main.high - main.low) / (2 * normal_point((1 + self.level) / 2))
+            more = count_needed(main.difference, error, main.items, self.level) - main.items
+            if more > 0:
+                parts.append(f"; about {more:,} more items would show a difference of that size four times in five")
+        return [*parts, ". "]
+
+    def _make_figure(self, row: Difference) -> Figure:
+        own = get_own_scale(self._first.measurements[row.metric].metric)
+        return Figure(Cell(row.difference, row.low, row.high, **own), self._make_difference_column())
 
     def _make_explorer(self) -> Sequence[Section]:
         return [] if self._sharded else [make_explorer(self.reports)]
@@ -156,16 +258,25 @@ class Comparison(PlainState, Result):
         baseline = next(iter(self.reports))
         differing = {(row.system, row.metric) for row in self.differences if row.better and row.baseline == baseline}
         columns: list[Column | str] = ["system"]
-        rows: list[list[Any]] = [[name] for name in self.reports]
-        for key, measurement in first.measurements.items():
-            direction = measurement.metric.higher_is_better
-            options: dict[str, Any] = {"key": key, "higher_is_better": direction, "percent": 1}
-            columns.append(Column(first.label(key), **options, spread="half", bar=True))
-            for row, cell in zip(rows, scale_cells(reports, key), strict=True):
-                row.append(replace(cell, mark="†" if (row[0], key) in differing else ""))
+        linked = not self._sharded
+        rows: list[list[Any]] = [[link_system(name) if linked else name] for name in self.reports]
+        for key in first.measurements:
+            columns.append(self._make_score_column(key))
+            for name, row, cell in zip(self.reports, rows, scale_cells(reports, key), strict=True):
+                row.append(replace(cell, mark="†" if (name, key) in differing else ""))
         spread = f"± is half of the {100 * self.level:.4g}% interval. " if first.intervals else ""
         note = f"{spread}† differs from {baseline}: {self.test}, Holm-adjusted p < {1 - self.level:.4g}"
         return Table("systems", "Systems", columns, rows, note if self.differences else spread.strip(), turned=True)
+
+    def _make_score_column(self, key: str) -> Column:
+        direction = self._first.measurements[key].metric.higher_is_better
+        options: dict[str, Any] = {"key": key, "higher_is_better": direction, "percent": 1}
+        href = "" if self._sharded else sort_items(key)
+        return Column(self._first.label(key), **options, spread="half", bar=True, href=href)
+
+    def _make_difference_column(self) -> Column:
+        level = self.level if self._first.intervals else None
+        return Column("difference", percent=2, signed=True, level=level, bold=True, bar=True)
 
     def _make_rank_table(self) -> Table:
         columns: list[Column | str] = ["metric", *(Column(name, "text") for name in self.reports)]
@@ -176,11 +287,10 @@ class Comparison(PlainState, Result):
         return Table("ranks", "Ranks", columns, rows, rank_note("systems", self.level, self.test))
 
     def _make_test_table(self) -> Table:
-        level = self.level if self._first.intervals else None
         columns = (
             "metric",
             "systems",
-            Column("difference", percent=2, signed=True, level=level, bold=True, bar=True),
+            self._make_difference_column(),
             Column("p", "p"),
             Column("p (Holm)", "p", key="p_holm"),
             "better",

@@ -13,7 +13,8 @@ import numpy as np
 
 from captious._core.types import Floats, Ints
 from captious.options import Resampling
-from captious.render import Cell, Chart, Column, Phrase, Series, Span, Table
+from captious.render import Cell, Chart, Column, Figure, Phrase, Series, Span, Table
+from captious.render.answers import format_p, join_names
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.pairwise import ELO_CENTER, ONLINE_STEP, name_elo, name_rate, update_elo_online
@@ -79,6 +80,24 @@ class Tournament:
     def ranks(self) -> dict[str, Ranks]:
         """The ranks of the systems, the strongest first: two share one exactly if their test finds no difference."""
         return shared_ranks(self.ranked, [(one["first"], one["second"]) for one in self.tests if one["better"]])
+
+    def answer(self, prefer: str) -> list[str | Figure]:
+        """Return the plain answer; ``prefer`` is its beginning if there is one best system, such as People prefer."""
+        if len(self.systems) < 2 or not (self.wins.any() or self.ties.any()):
+            return ["There is no comparison to judge by."]
+        first, *others = self.ranked
+        equal = [name for name in others if {*self.ranks[name]} & {*self.ranks[first]}]
+        column = Column("win rate", decimals=1, scale=100, unit="%", spread="half")
+        rate = Figure(self.estimates[name_rate(first)], column)
+        if not equal:
+            test = next(one for one in self.tests if {one["first"], one["second"]} == {first, others[0]})
+            sure = f"the difference from {others[0]}, the next, has a Holm-adjusted p {format_p(test['p_holm'])}"
+            return [f"{prefer} {first}: it wins ", rate, f" of its comparisons; {sure}."]
+        return [
+            f"Cannot tell which system is better: {first} wins the most, ",
+            rate,
+            f" of its comparisons, but no test distinguishes it from {join_names(equal)}.",
+        ]
 
     def count_outcomes(self, name: str) -> tuple[int, int, int]:
         """Return wins, ties and losses of a system."""

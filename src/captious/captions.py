@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, repeat
+from operator import itemgetter
 from pathlib import PurePath
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ import numpy.typing as npt
 
 from captious._core.hashing import hash_texts
 from captious._core.languages import Scripts
+from captious._core.random import make_keys
 from captious._core.types import Bools, Ints
 from captious._core.values import PlainState
 from captious.errors import InputError, UnknownKey, format_suggestion
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 # Number of items shown in a notebook.
 FIRST = 4
-# Sets with more ids are not searched for the most similar id: difflib would take too long.
+# Largest number of ids among which a message suggests the most similar one: difflib is slow.
 COMPARED = 50_000
 T = TypeVar("T")
 _BREAK = re.compile(r"[\r\n]")
@@ -241,7 +243,7 @@ def _to_bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 class Memo(PlainState):
-    """A base of immutable values with a cache of derived values, which the metrics share."""
+    """Base class of immutable objects with a cache of derived values, so that metrics compute shared ones once."""
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
         """Return the cached value of a key; call ``make`` to compute it the first time."""
@@ -287,7 +289,7 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
 
     @classmethod
     def joined(cls, parts: Sequence[Ragged]) -> Ragged:
-        """Concatenate the lists of several.
+        """Concatenate several objects list by list.
 
         >>> Ragged.joined([Ragged.of([["a dog", "dogs"]]), Ragged.of([[], ["a cat"]])]).offsets.tolist()
         [0, 2, 2, 3]
@@ -335,7 +337,7 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
 
     @property
     def distinct(self) -> tuple[Sequence[str], Ints]:
-        """The distinct texts if they are cached, otherwise all texts; and the index of each value in them."""
+        """Texts, and the index of each value in them: the distinct texts if they are cached, otherwise all."""
         return self.known("distinct") or (self.values, np.arange(len(self.values)))
 
     def scripts(self, step: int) -> Scripts:
@@ -351,17 +353,17 @@ class Ragged(Memo, Sequence[tuple[str, ...]]):
     def blank(self) -> Bools:
         """A mask of the texts that contain only white space and zero-width characters."""
         blank, first = np.zeros(len(self.values), dtype=np.bool_), {"", *_WIDTHLESS}
-        for index, text in enumerate(self.values):
-            if text[:1] in first and not text.strip(_WIDTHLESS):
-                blank[index] = True
+        # Fast path: no text begins with such a character, or is empty.
+        if not first.isdisjoint(map(itemgetter(slice(1)), self.values)):
+            blank[:] = [text[:1] in first and not text.strip(_WIDTHLESS) for text in self.values]
         return blank
 
     @cached_property
     def broken(self) -> Ints:
         """The indices of texts with a line break inside."""
-        # Fast path: n texts joined by n - 1 breaks have no break inside.
-        joined = "\n".join(self.values)
-        if joined.count("\n") < len(self.values) and "\r" not in joined:
+        # Fast path: searching all texts at once is faster than each of them.
+        joined = "".join(self.values)
+        if "\n" not in joined and "\r" not in joined:
             return np.zeros(0, dtype=np.int64)
         indices = [index for index, text in enumerate(self.values) if "\n" in text or "\r" in text]
         inside = [index for index in indices if _BREAK.search(self.values[index].strip())]
@@ -484,6 +486,19 @@ class CaptionSet(Memo):
             columns={name: tuple(values[index] for index in indices) for name, values in self.columns.items()},
         )
 
+    def draw_items(self, items: int, seed: int) -> list[int]:
+        """Draw the indices of this number of items with a caption, in the order of the set.
+
+        They depend only on ids and seed.
+
+        >>> captions = CaptionSet.of({"a": "a dog", "b": " ", "c": "a cat"})
+        >>> captions.draw_items(9, 0), len(captions.draw_items(1, 0))
+        ([0, 2], 1)
+        """
+        written = [index for index, own in enumerate(self.candidates) if own and own[0].strip()]
+        order = np.argsort(make_keys([self.ids[index] for index in written], seed), kind="stable")
+        return sorted(written[place] for place in order[:items].tolist())
+
     def part(self, first: int, end: int) -> CaptionSet:
         """Return the items from ``first`` up to ``end``, exclusive, without checking them again.
 
@@ -523,9 +538,7 @@ class CaptionSet(Memo):
 
     @property
     def item_ids(self) -> tuple[str, ...]:
-        """The ids by which other tables know the items; for a candidate of `split_candidates`, that of its original
-        item.
-        """
+        """The ids to join other tables by: those of the items, or of the original items after `split_candidates`."""
         return self.once("item ids", lambda: self.ids)
 
     @property

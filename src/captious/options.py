@@ -27,14 +27,16 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Decoding = Literal["exact", "fast"]
 Executor = Literal["serial", "processes", "ray"]
 LemmaRule = Literal["singularize", "wordnet", "spacy"]
+# How a gate that cannot decide is counted.
 Undecided = Literal["warn", "fail"]
-"""How a gate that cannot decide is counted."""
 
 
+# The largest whole number if an option sets no limit: beyond it arrays change their type, and no run would end.
 LARGEST = 2**31 - 1
-"""The largest whole number if an option sets no limit: beyond it arrays change their type, and no run would end."""
+# Most times that a question is asked again: seeds of servers have 32 bits.
+MOST_REPEATS = 2000
+# Bootstrap resamples, permutations of a paired test, random seed, confidence level: defined only here.
 SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95
-"""Bootstrap resamples, permutations of a paired test, random seed, confidence level: defined only here."""
 
 
 @dataclass(frozen=True)
@@ -189,10 +191,10 @@ class Reading(Options):
             find_language(self.language)
 
 
+# How an interval follows from resamples: their percentiles, or Student's t with their standard deviation.
 Interval = Literal["percentile", "t"]
-"""How an interval follows from resamples: their percentiles, or Student's t with their standard deviation."""
+# How the bounds of a gate follow from resamples; ``studentized`` is the default, see ``stats.noninferiority``.
 Bounds = Literal["studentized", "percentile", "t"]
-"""How the bounds of a gate follow from resamples; ``studentized`` is the default, see ``stats.noninferiority``."""
 
 
 @dataclass(frozen=True)
@@ -262,9 +264,13 @@ class Judging(Options):
     replies: Annotated[
         Path | None, Option("File of stored replies, if not the default.", metavar="FILE", rare=True)
     ] = None
+    repeat: int = 0
+    """0, 1, … to ask the same questions again: each number has its own seed and its own stored replies."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not 0 <= self.repeat <= MOST_REPEATS:
+            raise InputError(f"repeat={self.repeat}: expected a whole number from 0 to {MOST_REPEATS:,}")
         if min(self.prices) < 0:
             raise InputError(f"prices={self.prices}: expected prices of at least 0, such as 0.15,0.60")
         if self.most_cost is not None and max(self.prices) == 0:
@@ -349,8 +355,8 @@ def using(runtime: Runtime) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+# How a program words arguments in warnings; the command line replaces them with its flags.
 WORDING: ContextVar[Callable[[str], str]] = ContextVar("captious_wording", default=str)
-"""How a program words arguments in warnings; the command line replaces them with its flags."""
 
 
 @dataclass(frozen=True)

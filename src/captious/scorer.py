@@ -21,14 +21,14 @@ from captious.io.columns import OBJECT_COLUMN
 from captious.io.formats import get_name, read_rows
 from captious.io.images import add_images, index_images
 from captious.io.join import format_first, gather_references, set_language
-from captious.metrics.contract import CandidateMetric, Metric, Need, Shared, TokenMetric
+from captious.metrics.contract import CandidateMetric, Metric, Need, Shared, TokenMetric, refuse_batches
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.requests import Specs
-from captious.metrics.rows import TypeSets, find_missing_inputs
+from captious.metrics.statistic_rows import TypeSets, find_missing_inputs
 from captious.options import Reading, Runtime, get_runtime, using
 from captious.runs.report import ByMetric
-from captious.text.tables import TextTable, make_table_key, mark_changes
+from captious.text.ngram_tables import TextTable, make_table_key, mark_changes
 
 
 class CaptionValues(NamedTuple):
@@ -339,6 +339,7 @@ def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) ->
     """Raise InputError for a metric that cannot score one caption, or whose inputs are missing for every item."""
     if "several candidates" in metric.needs:
         raise InputError(f"{metric} compares several captions of an item, expected metrics that score a caption alone")
+    refuse_batches(metric, "a scorer")
     if "references" in metric.needs and "references" not in later and not items.references.values:
         raise InputError(f"{metric} needs references{metric.hint('no references')}")
     if "image" in metric.needs and "image" not in later and not any(items.images):

@@ -42,7 +42,7 @@ from captious.models.encoder import (
     record_models,
 )
 from captious.models.loading import load
-from captious.text.states import State
+from captious.text.corpus_states import State
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 M = TypeVar("M", Measurement, State)
@@ -125,7 +125,7 @@ class Trial:
     tolerance: float = ROUNDING
 
     @cached_property
-    def _measured_with(self) -> tuple[Measurement, dict[str, str]]:
+    def _measurement_and_models(self) -> tuple[Measurement, dict[str, str]]:
         with record_models() as models:
             # A copy of the captions has an empty cache.
             return self.metric.measure(replace(self.captions)), models
@@ -133,12 +133,12 @@ class Trial:
     @property
     def measured(self) -> Measurement:
         """The metric on all captions."""
-        return self._measured_with[0]
+        return self._measurement_and_models[0]
 
     @property
     def models(self) -> dict[str, str]:
         """The models that the metric used, names by fingerprint."""
-        return self._measured_with[1]
+        return self._measurement_and_models[1]
 
     @cached_property
     def parts(self) -> list[CaptionSet]:

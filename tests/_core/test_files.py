@@ -27,7 +27,7 @@ from captious.errors import InputError
 from captious.io.storage import Storage
 from captious.metrics.judges.judged import read_prompt
 from captious.metrics.registry import parse
-from captious.models._tokenizers import from_list
+from captious.models._model_tokenizers import from_list
 from captious.models.chat._endpoint import read_key
 from captious.models.hub import find_local
 from captious.models.mini import read_tensors
@@ -272,7 +272,7 @@ def test_private_files_are_for_their_owner_alone(tmp_path, umask):
 
 
 def _plan(path):
-    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.study_plan import read_plan
 
     read_plan(path)
 

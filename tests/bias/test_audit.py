@@ -6,7 +6,7 @@ import pytest
 from captious.bias.audit import RunStore, _split_stacks, audit
 from captious.bias.classifiers.linear import Linear
 from captious.bias.corpus import AuditedCaptioner
-from captious.bias.masking import Mask
+from captious.bias.masks import Mask
 from captious.bias.protocol import Protocol
 from captious.bias.protocol import get_published_seeds as seeds
 from captious.errors import InputError

@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 
 from captious.bias.classifiers._encoding import Captions
 from captious.bias.classifiers.linear import Linear
-from captious.bias.masking import as_words
+from captious.bias.masks import as_words
 
 
 def test_agrees_with_a_general_optimizer(make_task):

@@ -11,7 +11,7 @@ from lab.toy.sample import OWN
 from captious.bias._leaks import Prediction, find_leaking_words, find_salient_ngrams, select_surest
 from captious.bias.audit import Audit, audit
 from captious.bias.classifiers.linear import Linear
-from captious.bias.masking import Mask
+from captious.bias.masks import Mask
 from captious.bias.protocol import Protocol, get_published_seeds
 from captious.render import html
 from captious.render.terminal import format_text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from captious.bias.corpus import MaskedCorpus, read_subjects
-from captious.bias.masking import MASKED
+from captious.bias.masks import MASKED
 from captious.bias.protocol import PRESETS, find_preset
 from captious.errors import InputError
 from captious.options import Reading

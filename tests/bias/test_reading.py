@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from captious.bias.corpus import AuditedCaptioner, read_subjects
+from captious.bias.corpus import AuditedCaptioner, list_captioner_files, read_subjects
 from captious.errors import InputError
 from captious.options import Reading
 
@@ -104,3 +104,14 @@ def test_a_file_of_labels_that_cannot_be_used(tmp_path, rows, message):
     preds = write(tmp_path / "sat.jsonl", [{"id": key, "caption": "x", "references": ["y"]} for key in LABELS])
     with pytest.raises(InputError, match=message):
         read_subjects([preds], "age", labels=write(tmp_path / "labels.jsonl", rows))
+
+
+def test_a_folder_is_its_files_of_captions(tmp_path):
+    for name in ("sat.jsonl.gz", "nic.jsonl", "notes.md"):
+        (tmp_path / name).touch()
+    found = list_captioner_files([str(tmp_path), "other.json"])
+    assert found == [str(tmp_path / "nic.jsonl"), str(tmp_path / "sat.jsonl.gz"), "other.json"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(InputError, match="a folder without files of captions"):
+        list_captioner_files([str(empty)])

@@ -1,6 +1,6 @@
 import pytest
 
-from captious.bias.masking import LISTS, Mask, read_word_list
+from captious.bias.masks import LISTS, Mask, read_word_list
 from captious.errors import InputError
 
 

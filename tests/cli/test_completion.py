@@ -30,7 +30,7 @@ def completed(line):
 
 
 def test_commands_options_choices_metrics_and_files_are_completed_without_numpy():
-    assert completed("captious sc") == ["plain,score"]
+    assert completed("captious sc") == ["plain,score", "plain,schema"]
     assert completed("captious study r") == ["plain,run", "plain,recipes"]
     assert completed("captious score a.json --refer")[0] == "plain,--references"
     assert completed("captious score a.json --missing s") == ["plain,skip"]

@@ -33,9 +33,11 @@ def gate(run, *arguments):
 def test_exit_codes(run, files):
     assert gate(run, "base.json", "base.json", "--margin", 0)[0] == 0
     code, out, _ = gate(run, "base.json", "poor.json", "--margin", "1%")
-    assert code == 1 and out.startswith("Worse: poor loses more than the margin in ROUGE-L")
+    assert code == 1 and out.splitlines()[1].startswith("Worse: poor loses more than the margin in ROUGE-L")
     code, out, _ = gate(run, "base.json", "near.json", "--margin", 0.08)
-    assert code == 3 and out.startswith("Cannot tell") and re.search(r"about [\d,]+ items like these", out)
+    assert (
+        code == 3 and out.splitlines()[1].startswith("Cannot tell") and re.search(r"about [\d,]+ items like these", out)
+    )
     assert gate(run, "base.json", "near.json", "--margin", 0.08, "--undecided", "fail")[0] == 1
     code, _, err = gate(run, "base.json", "near.json", "--margin", 0.08, "--undecided", "warn")
     assert code == 0 and "the gate cannot tell, and --undecided warn lets it pass" in err
@@ -73,7 +75,7 @@ def test_files_for_ci(run, files, monkeypatch):
     code, out, _ = gate(run, "base.json", "poor.json", "--margin", "1%", *options)
     assert code == 1 and json.loads(out)["verdict"] == "worse" and len(json.loads(out)["lost"]) == 10
     text = (files / "gate.md").read_text()
-    assert text.startswith("<!-- captious-gate -->\n### Worse: poor") and "::" not in text
+    assert text.startswith("<!-- captious-gate -->\n### Gate: poor against base\n\nWorse: poor") and "::" not in text
     assert "[More](https://example.test/a/b/actions/runs/7)" in text
     assert summary.read_text() == f"before\n{text}\n"
     assert ElementTree.parse(files / "gate.xml").find(".//failure").get("message").startswith("ROUGE-L: base 0.83")

@@ -68,3 +68,20 @@ def test_compare_and_study_with_images(run, sample):
     given = (sample / "ratings.jsonl", "--images", sample / "images", "--metrics", "clipscore", "--samples", 20)
     code, out, error = run("study", "run", *given)
     assert code == 0 and "CLIPScore" in out and "|encoder:openai/clip-vit-base-patch32#" in out, error
+
+
+@pytest.mark.parametrize("command", ["score", "compare"])
+def test_view_finds_the_images_of_a_run_that_this_user_wrote(run, sample, tmp_path, monkeypatch, command):
+    monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
+    systems = [sample / "predictions" / f"{name}.json" for name in ("solid", "expert")][: 1 + (command == "compare")]
+    given = (*systems, "--references", sample / "references.json", "--images", sample / "images", "--samples", 0)
+    assert run(command, *given, "--metrics", "rouge", "--out", tmp_path / "out")[0] == 0
+    code, _, error = run("view", tmp_path / "out", "--out", tmp_path / "site")
+    assert code == 0 and "outside the run" not in error
+    assert len(list((tmp_path / "site" / "images").iterdir())) == 12
+    # The run names no folder of this machine, so elsewhere its images must be named.
+    (tmp_path / "out").rename(tmp_path / "moved")
+    written = b"".join(path.read_bytes() for path in (tmp_path / "moved").rglob("*") if path.is_file())
+    assert str(sample).encode() not in written
+    code, _, error = run("view", tmp_path / "moved", "--out", tmp_path / "second")
+    assert code == 0 and "images are outside the run" in error and "--images" in error

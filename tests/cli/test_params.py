@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from captious.cli.commands import Command, CommandGroup, command
-from captious.cli.messages import replace_arguments
+from captious.cli.commands import Command, CommandGroup, command, replace_arguments
 from captious.cli.params import Omit, Only, Param, Rare
 from captious.cli.session import deliver
 from captious.errors import InputError

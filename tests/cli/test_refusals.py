@@ -126,6 +126,47 @@ def test_a_place_that_cannot_be_written_is_said_before_any_work(run, tmp_path, p
     assert code == 2 and not out and error.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [("study", "leaderboard", "--dataset", "capeval1k"), ("reproduce",)])
+@pytest.mark.parametrize("place", ["file/below", "loop", "new\nline", "a" * 300])
+def test_a_place_that_cannot_be_written_is_said_before_a_listing_is_printed(run, tmp_path, place, command):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    code, out, error = run(*command, "--out", tmp_path / place)
+    assert code == 2 and not out and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("caption", "warning"),
+    [("", "1 empty candidate caption (id 3)"), ("a dog\ud800 runs", "were removed from 1 text")],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("probe", "stress", "--metrics", "bleu(n=1)", "--edits", "cut", "--samples", 20),
+        ("study", "advise"),
+        ("make", "edits", "--edits", "cut", "--look", 1),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_odd_captions_are_reported_by_commands_without_a_report(run, tmp_path, command, caption, warning):
+    rows = [{"id": row["id"], "caption": row["references"][0]} for row in SLOTS["references"].rows]
+    rows[2]["caption"] = caption
+    path = write_lines(tmp_path / "captions.jsonl", *map(json.dumps, rows))
+    references = SLOTS["references"].right(tmp_path, "references")
+    code, _, error = run(*command[:2], path, "--references", references, *command[2:])
+    assert code == 0 and warning in " ".join(error.split())
+
+
+def test_a_loop_of_links_in_a_run_is_one_line(run, tmp_path):
+    predictions = SLOTS["predictions"].right(tmp_path, "predictions")
+    assert run("score", predictions, "--metrics", "rep_diversity", "--out", tmp_path / "run")[0] == 0
+    (file,) = (tmp_path / "run" / "items").iterdir()
+    file.unlink()
+    file.symlink_to(file)
+    code, out, error = run("keep", tmp_path / "run", "words > 1", "--out", tmp_path / "kept.jsonl")
+    assert code == 2 and not out and error.count("\n") == 1 and file.name in error
+
+
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_a_frame_that_pandas_wrote_scores_as_the_frame_itself(run, tmp_path, suffix):
     """``to_csv`` prints lists; the numbers must be those of the lists."""

@@ -57,6 +57,15 @@ def test_words_as_table_json_and_page(run: Run, fitted: Path, tmp_path: Path) ->
     assert {word["n"] for word in found["gloomy"]} == {1}
 
 
+def test_the_name_of_a_style_is_enough(run: Run, fitted: Path) -> None:
+    _, by_option, _ = run("style", "words", fitted, "--style", "romantic", "--json")
+    code, by_name, _ = run("style", "words", fitted, "romantic", "--json")
+    assert code == 0 and by_name == by_option
+    # With --style, the same word is an n-gram.
+    _, out, _ = run("style", "words", fitted, "romantic", "--style", "gloomy", "--json")
+    assert out not in (by_option, by_name)
+
+
 def test_explain(run: Run, fitted: Path, tmp_path: Path) -> None:
     text = "plot twist: a dog tells a silly joke to a zebra"
     code, out, _ = run("style", "explain", fitted, text, "--out", tmp_path / "why")

@@ -2,6 +2,7 @@
 
 import pytest
 
+# A candidate and two references by image id. The ids are in no order, as in COCO's files.
 SCENES = {
     391895: ("A man rides a small motorcycle.", ["A man with a red helmet on a moped.", "Man riding a motor bike."]),
     60623: ("A young girl eats cake at a table.", ["A girl inhales with cake on her face.", "A girl about to eat."]),
@@ -25,7 +26,6 @@ SCENES = {
     436141: ("A cat - a black one - sits.", ["A black cat sits in a sink.", "The cat's in the sink: it sits."]),
     1146: ("A man in a suit.", ["A man wearing a hat and a tie.", "A man in a suit and a tie smiles."]),
 }
-"""A candidate and two references by image id. The ids are in no order, as in COCO's files."""
 
 
 @pytest.fixture

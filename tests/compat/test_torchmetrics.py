@@ -117,6 +117,7 @@ BOOKS = (
 )
 CATS = ("the  cat is     on the mat ", "there is a   cat on the mat")
 BATCHES = [((GUIDE, BOOK), (GUIDES, BOOKS)), ((BOOK, CAT), (BOOKS, CATS))]
+# What SacreBLEUScore's ``tokenize`` and ``lowercase`` are called here.
 TOKENIZERS = {
     ("none", False): "whitespace",
     ("none", True): "whitespace-lower",
@@ -129,7 +130,6 @@ TOKENIZERS = {
     ("char", False): "char-cased",
     ("char", True): "char",
 }
-"""What SacreBLEUScore's ``tokenize`` and ``lowercase`` are called here."""
 
 
 def compare_with_peer(metric, peer, batches):

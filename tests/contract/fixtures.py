@@ -5,17 +5,22 @@ that CLIP-like metrics run without weights; BERT, UMIC, METEOR and the style mod
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from captious.captions import CaptionSet
+from captious.metrics.calibrated import CalibratedInput, Calibration
 from captious.options import Runtime, using
+from captious.stats.calibration import Curve, Errors
+from captious.stats.ridge import Ridge
 
 WORDS = ("a", "the", "red", "green", "blue", "dog", "cat", "ball", "on", "runs", "sits", "two", "fine", "grey", "day")
 COLORS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
 ITEMS = 12
+# Ids of the items that some metrics cannot score.
 BROKEN = {
     "no candidates",
     "no references",
@@ -26,9 +31,8 @@ BROKEN = {
     "no style",
     "no objects",
 }
-"""Ids of the items that some metrics cannot score."""
+# Numbers of candidates of the items that have not three.
 CANDIDATES = {"no candidates": 0, "one candidate": 1}
-"""Numbers of candidates of the items that have not three."""
 
 
 def captions(folder: Path) -> CaptionSet:
@@ -51,6 +55,7 @@ def captions(folder: Path) -> CaptionSet:
         "style": [("gloomy", "happy")[number % 2] for number in range(len(ids))],
         "source": [text() for _ in ids],
         "error_probability": [[0.2, 0.92, 0.9][: CANDIDATES.get(key, 3)] for key in ids],
+        "number": [number % 4 for number in range(len(ids))],
         "objects": [[("dog",), ("dog", "sports ball"), ("cat",), ()][number % 4] for number in range(len(ids))],
     }
     candidates["no candidates"], references["no references"] = [], []
@@ -63,8 +68,8 @@ def captions(folder: Path) -> CaptionSet:
 
 
 def style_model(folder: Path) -> Path:
-    from captious.metrics.style.files import save
     from captious.metrics.style.fitting import fit
+    from captious.metrics.style.model_files import save
 
     corpus = [("gloomy", "a grey day on the grey ball"), ("happy", "a fine day a red dog runs")]
     save(fit(corpus), folder / "tiny.style")
@@ -136,6 +141,35 @@ def umic(folder: Path) -> Path:
     return folder
 
 
+def polos(folder: Path) -> Path:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.metrics.polos_checkpoint import write_polos
+
+    return write_polos(folder / "polos")
+
+
+def calibration(folder: Path, inputs: Sequence[str], fit: Curve | Ridge, form: str, column: str = "") -> Path:
+    """A calibration with made-up numbers: ratings from 1 to 5, and 40 images."""
+    known = [
+        CalibratedInput(name, name, -1.0, 2.0, 0.0, 1.0, elsewhere=name == column) for name in (*inputs, column) if name
+    ]
+    errors = Errors(0.5, 0.4, 0.3, 0.6)
+    facts = ((1.0, 5.0), "rating", 160, 40, 2.0, errors, 0.9, 0.8, 0.9, "ratings.jsonl", "0123456789ab")
+    Calibration(tuple(known), form, fit, *facts).save(folder / "file.cal")
+    return folder / "file.cal"
+
+
+def line(folder: Path) -> Path:
+    return calibration(folder, ["rouge"], Curve((0.0, 1.0), (1.5, 4.5)), "line")
+
+
+def ridge(folder: Path) -> Path:
+    """A metric with a corpus state, one without, and a column of values that were computed elsewhere."""
+    fit = Ridge(3.0, (0.6, 0.3, 0.1), (0.2, 0.3, 1.0), (0.2, 0.1, 1.0), 1.0)
+    return calibration(folder, ["cider", "bleu(n=2)"], fit, "ridge", "number")
+
+
 def object_rows(folder: Path) -> Path:
     rows = [{"id": key, "objects": ["dog", "cat"][: number % 3]} for number, key in enumerate(map(str, range(ITEMS)))]
     (folder / "objects.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -148,6 +182,11 @@ def amber_annotations(folder: Path) -> Path:
     (folder / "relation.json").write_text(json.dumps({"dog": ["puppy"], "ball": [], "cat": [], "bird": [], "day": []}))
     (folder / "safe_words.txt").write_text("day\n")
     return folder
+
+
+def expert_prompt(folder: Path) -> Path:
+    (folder / "prompt.txt").write_text("Caption: {caption}\nA number, please.")
+    return folder / "prompt.txt"
 
 
 def prompt(folder: Path) -> Path:
@@ -212,9 +251,10 @@ def judge(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         StubModel(ANSWERS[name]).install(monkeypatch)
 
 
+# Metrics whose encoder is a `ColorEncoder`.
 COLOR_METRICS = ("clipscore", "refclipscore", "pacscore", "refpacscore", "longclip", "specs", "specs_routed", "imagine")
-"""Metrics whose encoder is a `ColorEncoder`."""
 
+# Written forms of each metric; a name in braces is a file that a function of this module writes.
 EXAMPLES = {
     "bleu": ("bleu(n=1)", "bleu(n=4)", "bleu(tokenizer=13a)"),
     "rouge": ("rouge", "rouge(best=f)"),
@@ -264,14 +304,22 @@ EXAMPLES = {
     "stylecider": ("stylecider(model={style})", "stylecider(model={style},references=max,tf=yes,scale=10)"),
     "clipscore": ("clipscore(weights=colors)", "clipscore(weights=short,value=raw)"),
     "refclipscore": ("refclipscore(weights=colors)", "refclipscore(weights=turned,clip_text=no)"),
-    "pacscore": ("pacscore(weights=colors)",),
-    "refpacscore": ("refpacscore(weights=colors)",),
+    "pacscore": ("pacscore(weights=colors)", "pacscore(weights=colors,plus=yes)"),
+    "refpacscore": ("refpacscore(weights=colors)", "refpacscore(weights=colors,plus=yes)"),
     "longclip": ("longclip(weights=short)",),
     "specs": ("specs(weights=colors)", "specs(weights=turned,value=paper)"),
     "specs_routed": tuple(
         f"specs_routed(short=colors,long=short,under=7,scale={scale})" for scale in ("unit", "own", "matched")
     ),
     "umic": ("umic(weights={umic})",),
+    # Values in batches depend on the neighbors of an item, so that parts of a set are refused.
+    "polos": ("polos(weights={polos})",),
+    "calibrated": (
+        "calibrated(file={line})",
+        "calibrated(file={line},value=low)",
+        "calibrated(file={ridge})",
+        "calibrated(file={ridge},value=high)",
+    ),
     "imagine": (
         "imagine(kind=image,painter=mixer,weights=colors,seeds=2)",
         "imagine(kind=text&image,painter=mixer,weights=colors,seeds=2,against=source)",
@@ -282,6 +330,7 @@ EXAMPLES = {
         "fleur(model=stub,renormalize=yes,why=yes)",
         "fleur(model=stub,context=references,answer=yes-no)",
         "fleur(model=stub,smoothing=samples,samples=3)",
+        "fleur(model=stub,preset=expert,prompt={expert})",
     ),
     "reffleur": ("reffleur(model=stub)", "reffleur(model=stub,smoothing=none)"),
     "gpt4eval": ("gpt4eval(model=stub)", "gpt4eval(model=stub,value=ratio,swap=yes)"),
@@ -313,10 +362,10 @@ EXAMPLES = {
     ),
     "vqascore": ("vqascore(model=stub)", "vqascore(model=stub,normalize=yes)"),
 }
-"""Written forms of each metric; a name in braces is a file that a function of this module writes."""
 
 FILES = {
     "prompt": prompt,
+    "expert": expert_prompt,
     "questions": question_rows,
     "checklist": checklist,
     "propositions": propositions,
@@ -331,4 +380,7 @@ FILES = {
     "bleurt": bleurt,
     "style": style_model,
     "umic": umic,
+    "polos": polos,
+    "line": line,
+    "ridge": ridge,
 }

@@ -1,10 +1,14 @@
 """What every metric owes its users, by the checks of `captious.testing`, to the last digit: none is exempt."""
 
+import json
 import re
+from functools import cache
+from pathlib import Path
 
 import pytest
 from tests.contract.fixtures import COLOR_METRICS, EXAMPLES, FILES, captions, judge, mixer
 
+import captious
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import METRICS, get_metric_class, names, parse
@@ -50,8 +54,8 @@ def test_every_metric_has_an_example():
     assert set(names()) >= set(METRICS)
 
 
-LEARNT = ("{bert}", "{bleurt}", "{umic}")
-"""Models in single precision, whose last digits depend on which texts stand in a batch together."""
+# Models in single precision, whose last digits depend on which texts stand in a batch together.
+LEARNT = ("{bert}", "{bleurt}", "{umic}", "{polos}")
 
 
 @every_metric
@@ -101,3 +105,44 @@ def test_a_metric_that_does_not_explain_says_so(metric, whole):
     if not metric.explains:
         with pytest.raises(InputError, match="does not explain single values"):
             metric.explain(whole, whole.ids[0])
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def documented_fields():
+    """The fields in the tables of the page *How to read a signature*."""
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/guide/signatures.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return frozenset(name for row in rows for name in re.findall(r"`(\w+)`", row))
+
+
+@every_metric
+def test_every_field_of_the_signature_is_explained(metric, whole):
+    signature = metric.measure(whole).signature
+    assert {*signature.settings, *signature.counts} <= documented_fields(), signature
+
+
+def test_every_explained_field_exists():
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/captious").rglob("*.py"))
+    assert len(documented_fields()) > 60
+    for name in documented_fields():
+        assert re.search(rf'"{name}"|\b{name}:[{{s]|[|"]{name}:', code), f"no code writes the field {name}"
+
+
+DEMO = captious.demo().folder
+RESULTS = {
+    "score": ("score", DEMO / "predictions/solid.json", "-r", DEMO / "references.json", "-m", "cider"),
+    "study": ("study", "run", DEMO / "ratings.jsonl", "-r", DEMO / "references.json", "-m", "rouge"),
+    "systems": ("study", "systems", DEMO / "ratings.jsonl"),
+    "bias": ("bias", "lic", DEMO / "bias.jsonl", "--label", "label", "--mask", "gender", "--seeds", "1"),
+    "stress": ("probe", "stress", DEMO / "predictions/solid.json", "-r", DEMO / "references.json", "-m", "rouge"),
+}
+
+
+@pytest.mark.parametrize("command", RESULTS.values(), ids=RESULTS)
+def test_every_field_of_other_results_is_explained(command, run):
+    code, out, err = run(*command, "--json")
+    assert code == 0, err
+    for signature in json.loads(out)["signatures"]:
+        assert set(re.findall(r"(?:^|\|)(\w+):", signature)) <= documented_fields(), signature

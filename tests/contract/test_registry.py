@@ -50,6 +50,7 @@ def test_a_metric_prints_as_it_is_written_and_reads_back(text):
         ("distinct-2(over=corpus)", "distinct_n(n=2,over=corpus)"),
         ("Self-CIDEr", "selfcider"),
         ("PAC-S(some.pth)", "pacscore(weights=some.pth)"),
+        ("RefPAC-S++(some.pth)", "refpacscore(weights=some.pth,plus=yes)"),
         ("CLIPScore(captious-mini)", "clipscore(weights=captious-mini)"),
         ("cider(coco)", "cider(idf=coco)"),
         ("onlystyle(a.style,style=happy)", "onlystyle(model=a.style,style=happy)"),

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 
+# Without a guard against being imported again.
 SCRIPT = """
 import sys
 from functools import partial
@@ -21,7 +22,6 @@ tasks = [task for task in range(8) if not (folder / f"{task}.txt").exists()]
 for end in run_tasks(partial(work.written, folder), tasks, engine):
     print(tasks[end.index], end.error)
 """
-"""Without a guard against being imported again."""
 
 
 def ended(pid):

@@ -22,6 +22,7 @@ from captious.errors import InputError
 from captious.options import Engine
 
 TWO = Engine("ray", jobs=2)
+# With functions of its own, which Ray can send.
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
@@ -42,7 +43,6 @@ def work(task):
 for end in run_tasks(setup, range(5), Engine("ray", jobs=2)):
     print(*end.result)
 """
-"""With functions of its own, which Ray can send."""
 
 
 def node(alive=True, **resources):

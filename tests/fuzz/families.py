@@ -13,6 +13,7 @@ from tests.fuzz.inputs import ANYTHING, ODD, SURROGATE, Blob, Input, odd_place, 
 
 from captious.metrics.registry import METRICS, get_metric_class
 
+# For parameters that are numbers or switches.
 EXTREMES = (
     *(
         "0",
@@ -31,7 +32,7 @@ EXTREMES = (
     ),
     *("", " ", "x", "yes", "none", "0x10", "1_000", "1,5", "٣", "9" * 400),
 )
-"""For parameters that are numbers or switches."""
+# For parameters that are names or paths.
 TEXTS = (
     *("/", ".", "..", "~", "~nobody-here/x", "/dev/zero", "/dev/random", "/dev/null", "/proc/self/mem", "nowhere.idf"),
     *(
@@ -46,7 +47,6 @@ TEXTS = (
     ),
     *("", " ", "a=b", "(", ")", "'", '"', "refs", "nan", "{}", "%s", "a\nb", "ptb", "../../x"),
 )
-"""For parameters that are names or paths."""
 
 
 class MetricText:

@@ -37,10 +37,11 @@ def nested(depth, inner=1):
 
 
 MARK = "<as it stands>"
+# Numbers that Python does not write, but others do.
 HUGE, LONG = f"{MARK}1e400{MARK}", f"{MARK}1{'0' * 400}{MARK}"
-"""Numbers that Python does not write, but others do."""
 ANYTHING = (None, True, 0, -1, 1.5, math.nan, math.inf, HUGE, LONG, "", [], {}, [None], nested(50), nested(600))
 ODD_TEXTS = ("\x00", "\x1b[31mred\x1b[0m", "a" * 200_000, "line\nbreak", "\u202e\u2066", "é" * 50, "a, b", '"', "|||")
+# By kind of column: a value, and whether it must not pass in silence.
 VALUES = {
     "text": [
         *((value, WRONG) for value in (None, True, 1.5, math.nan, HUGE, LONG, {}, [None], [1], [["a"]], nested(50))),
@@ -70,7 +71,6 @@ VALUES = {
     ],
     "any": [*((value, ODD) for value in (*ANYTHING, SURROGATE, *ODD_TEXTS))],
 }
-"""By kind of column: a value, and whether it must not pass in silence."""
 
 
 def dumped(value):
@@ -256,6 +256,7 @@ def _deep(depth):
     return "[" * depth + "]" * depth
 
 
+# Bytes, ending of the name, and whether it must not pass in silence.
 DAMAGES = {
     "empty": lambda rng, t: (b"", rng.choice((".json", ".csv", ".jsonl", ".parquet", "")), WRONG),
     "spaces": lambda rng, t: (b" \n\t\n ", rng.choice((".json", ".csv", ".jsonl", "")), WRONG),
@@ -316,7 +317,6 @@ DAMAGES = {
     "an image": lambda rng, t: (png(), rng.choice((".json", ".csv", "")), WRONG),
     "a pickle": lambda rng, t: (b"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00]\x94.", "", WRONG),
 }
-"""Bytes, ending of the name, and whether it must not pass in silence."""
 
 
 # Files that are no tables.

@@ -351,7 +351,8 @@ def test_hostile_captions_and_ids_stay_text():
     result = captious.gate(base, new, "rouge", 0.01, resampling=QUICK)
     assert result.verdict == "worse" and len(result.lost) == 10
     text = result.to_markdown()
-    assert len(text) <= 65_536 and text.startswith("<!-- captious-gate -->\n### Worse:")
+    assert len(text) <= 65_536 and text.startswith("<!-- captious-gate -->\n### Gate: ")
+    assert text.split("\n\n")[1].startswith("Worse: ")
     for outside in ("<b>", "@", "`", "::", "\x00"):
         assert outside not in text
     assert ElementTree.fromstring(result.to_junit().encode("utf-8")) is not None

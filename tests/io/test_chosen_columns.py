@@ -158,3 +158,18 @@ def test_a_dictionary_of_splits_names_them():
     )
     assert "references: is a DatasetDict" in refused(dict(zip(IDS, WORDS, strict=True)), references=both)
     assert list(read(both["test"]).candidates.values) == WORDS
+
+
+def test_results_of_every_command_say_what_was_read(tmp_path):
+    """The wrong column must be seen below the numbers of any command, not only of ``score``."""
+    rows = [{"id": key, "caption": ["a dog", "the dog"], "prediction": f"a dog {key}"} for key in range(6)]
+    line = "captions: `prediction`; references: `caption`, 2 per item"
+    systems = {name: captious.read(rows) for name in ("a", "b")}
+    assert line in captious.compare(systems, "rouge").document().notes
+    assert line in captious.gate(systems["a"], systems["b"], "rouge", 0.1).document().notes
+    captious.evaluate(systems["a"], "rouge").save(tmp_path / "run")
+    assert line in captious.keep(tmp_path / "run", "rouge > 0.1").document().notes
+    assert line in captious.open_run(tmp_path / "run").document().notes
+    rated = [{"id": key, "text": f"a {key}", "human": key % 3, "model": "xy"[key % 2]} for key in range(8)]
+    found = "ratings: `human`; captions: `text`; images: `id`; systems: `model`"
+    assert found in captious.study.systems(rated).document().notes

@@ -9,7 +9,7 @@ from captious.io.columns import CAPTION_COLUMNS, IMAGE_COLUMNS
 from captious.io.read import read
 from captious.probes.compositionality import read_contests
 from captious.probes.specificity import read_details
-from captious.study.ratings import open_ratings
+from captious.study.judgments import open_ratings
 from captious.train._data import read_examples
 
 TEXTS = ["There is a red car. It stands on a road.", "There is a blue car. It stands on a road."]

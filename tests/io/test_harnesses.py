@@ -155,6 +155,7 @@ def test_rollouts_without_an_id_are_numbered(tmp_path):
         read(tmp_path / "9.jsonl")
 
 
+# Columns of the caption sets on Hugging Face: yerevann/coco-karpathy, lmms-lab/COCO-Caption and so on.
 DATASETS = {
     "karpathy": lambda id, texts: {"filename": f"COCO_val2014_{id:012d}.jpg", "cocoid": id, "sentences": texts},
     "lmms-lab": lambda id, texts: {
@@ -164,7 +165,6 @@ DATASETS = {
     "textcaps": lambda id, texts: {"image_id": id, "question_id": 5 * id, "caption_str": texts, "question": "?"},
     "flickr30k": lambda id, texts: {"filename": f"{id}.jpg", "img_id": str(id), "caption": texts},
 }  # fmt: skip
-"""Columns of the caption sets on Hugging Face: yerevann/coco-karpathy, lmms-lab/COCO-Caption and so on."""
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -374,4 +374,17 @@ def test_a_table_with_these_columns_may_be_ones_own(tmp_path):
     own = {"captions": {"human": "a dog", "GPT-4o": "dog"}, "ref_model": "GPT-4o"}
     path.write_text(json.dumps({"id": "1", **own}) + "\n" + json.dumps({"id": "2", **own, "captions": "a cat"}) + "\n")
     with pytest.raises(InputError, match=r"row 2: captions is .*, expected an object as caparena-auto has it"):
+        read(path)
+
+
+def test_personality_captions_has_comments_as_captions_and_no_candidates(tmp_path):
+    row = {"image_hash": "9988", "personality": "Curious", "comment": "How old is it?"}
+    lists = {"candidates": ["How old is it?", "Stop the car."], "500_candidates": ["This is my lunch!"]}
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps([{**row, "additional_comments": ["Where does it lead?", "Who lives in it?"], **lists}]))
+    captions = read(path)
+    assert captions["9988"].candidates == ("How old is it?",) and captions.columns["style"] == ("Curious",)
+    assert captions["9988"].references == ("How old is it?", "Where does it lead?", "Who lives in it?")
+    path.write_text(json.dumps([{**row, "additional_comments": "one text"}]))
+    with pytest.raises(InputError, match=r"entry 1: additional_comments is .*, expected a list of texts"):
         read(path)

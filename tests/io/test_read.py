@@ -522,3 +522,12 @@ def test_the_output_of_chair_is_read(tmp_path):
 def test_a_missing_column_names_the_option_and_some_columns():
     with pytest.raises(InputError, match=r"c11 and 19 more, expected one of .*reading=Reading\(id_column=\.\.\.\)"):
         read([{f"c{number}": "x" for number in range(31)}])
+
+
+def test_a_folder_of_runs_says_how_to_name_them(tmp_path):
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "runs" / "first" / "captious-run.json").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"runs: is a folder, .*; the folder contains runs: name them, such as .*runs/\*$"
+    ):
+        read(tmp_path / "runs")

@@ -448,8 +448,8 @@ def test_text_of_a_table_that_is_not_utf8(tmp_path):
         read(tmp_path / "0.parquet")
 
 
+# The columns of a table beside ids and captions.
 FURTHER = {"url": ["u", "v"], "width": [3, None], "references": [["the dog", "dogs"], ["one cat"]]}
-"""The columns of a table beside ids and captions."""
 
 
 @pytest.mark.parametrize("image", [{}, {"file_name": ["1.png", "2.png"]}, {"file_name": ["1.wav", "2.png"]}])

@@ -11,7 +11,7 @@ from lab.toy import make
 
 from captious.errors import InputError
 from captious.metrics.style.fitting import fit
-from captious.probes.style import StyledCaptions, StyledCorpus, read_styled
+from captious.probes.style_check import StyledCaptions, StyledCorpus, read_styled
 
 
 def styled(rows: list[tuple[str, str]]) -> StyledCorpus:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def test_the_files_hold_the_sample(tmp_path: Path) -> None:
     assert [row["id"] for row in lines(folder / "long.jsonl")] == ids
     assert len(lines(folder / "styles.jsonl")) == 12 * 4
     assert len(lines(folder / "ratings.jsonl")) == 12 * 4
+    # Four of twelve scenes, four captioners, five raters: the same numbers as in ratings.jsonl.
+    few = lines(folder / "few-ratings.jsonl")
+    assert len(few) == 4 * 4 * 5
+    by_caption = defaultdict(list)
+    for rating in few:
+        by_caption[rating["id"], rating["system"]].append(rating["rating"])
+    every = {(row["id"], row["captioner"]): row["ratings"] for row in lines(folder / "ratings.jsonl")}
+    assert by_caption == {(id, name): every[id, name] for id in ids[::3] for name in CAPTIONERS}
     assert lines(folder / "bias.jsonl") == [row for one in make(60).scenes() if (row := sample.biased(one))]
     assert {path.name for path in (folder / "images").iterdir()} == {image["file_name"] for image in coco["images"]}
 

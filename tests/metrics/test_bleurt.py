@@ -283,6 +283,7 @@ def test_a_table_shows_decimals_though_the_range_has_no_limits(folder, run):
     assert f"{report.measurements[str(metric)].corpus:.4f}" in str(report)
 
 
+# From the model cards of the port.
 PUBLISHED = {
     "BLEURT-20": (0.9990497, 0.7930182),
     "BLEURT-20-D12": (0.9604414, 0.8080050),
@@ -290,7 +291,6 @@ PUBLISHED = {
     "bleurt-large-128": (1.0888319, 0.8341826),
     "bleurt-large-512": (1.0721179, 0.8036928),
 }
-"""From the model cards of the port."""
 PUBLISHED_PAIRS = [
     ("a bird chirps by the window", "a bird chirps by the window"),
     ("this is a random sentence", "this looks like a random sentence"),

@@ -15,7 +15,7 @@ from tests.metrics.meteor.conftest import SYNSETS, write_source
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.capture._matching import Pairing, Synonyms, collect_elements
-from captious.metrics.capture.metric import Capture, normalize_facts
+from captious.metrics.capture.capture import Capture, normalize_facts
 from captious.metrics.registry import parse
 from captious.models import factual
 from captious.options import Runtime, using

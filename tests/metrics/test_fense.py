@@ -16,8 +16,8 @@ from captious.options import Runtime, using
 
 REFERENCES = {"1": ["the dog runs on", "a cat"], "2": ["a fine day", "two dogs"], "3": ["a red ball"]}
 CANDIDATES = {"1": "a red dog runs", "2": "a dog runs and a", "3": "the cat sits"}
+# Only the second is above 0.9: a probability at the threshold is no error.
 PROBABILITIES = {"1": 0.9, "2": 0.9001, "3": 0.05}
-"""Only the second is above 0.9: a probability at the threshold is no error."""
 
 
 @pytest.fixture(scope="module")

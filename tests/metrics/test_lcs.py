@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from captious.captions import CaptionSet
 from captious.metrics.rouge import _count_ones, compute_lcs_lengths
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 CAPTION = st.lists(st.sampled_from("abcde"), max_size=90)
 ITEM = st.tuples(st.lists(CAPTION, max_size=3), st.lists(CAPTION, max_size=3))

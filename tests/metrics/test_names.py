@@ -18,7 +18,7 @@ def test_the_label_that_tables_print_is_read(name):
     assert parse(metric.label) == parse(metric.label.lower()) == metric
 
 
-@pytest.mark.parametrize("name", ["tiger", "TIGEr", "Polos", "chrf"])
+@pytest.mark.parametrize("name", ["tiger", "TIGEr", "Bridge", "chrf"])
 def test_for_a_metric_that_is_lacking_no_other_is_suggested(name):
     with pytest.raises(InputError, match=f"^captious has no {name.upper()} yet; captious metrics lists") as error:
         parse_all(name)
@@ -88,6 +88,9 @@ def test_in_a_list_the_name_of_a_metric_with_variants_stands_for_all(name):
         ("BLEU-2", "bleu", "bleu(n=2)"),
         ("bleu_2", "bleu", "bleu(n=2)"),
         ("BLEU-2", "bleu(tokenizer=13a)", "bleu(n=2,tokenizer=13a)"),
+        ("PAC-S++", "pacscore(a.pth),pacscore(b.pth,plus=yes)", "pacscore(weights=b.pth,plus=yes)"),
+        ("pac-s++", "pacscore(a.pth),pacscore(b.pth,plus=yes)", "pacscore(weights=b.pth,plus=yes)"),
+        ("PAC-S", "pacscore(a.pth),pacscore(b.pth,plus=yes)", "pacscore(weights=a.pth)"),
         ("spice-spacy-color", "spice,spice(subset=color)", "spice(subset=color)"),
         ("cider", "rouge,cider(idf=coco)", "cider(idf=coco)"),  # the short name
         ("bleu", "bleu", "bleu(n=4)"),  # BLEU-4 where one metric is meant

@@ -16,7 +16,7 @@ from captious._core.plugins import find_object
 from captious.metrics import EncoderMetric, MeanMetric, Scored, State, candidate_means
 from captious.metrics.bertscore import BertScore
 from captious.metrics.bleu import Bleu
-from captious.metrics.capture.metric import Capture
+from captious.metrics.capture.capture import Capture
 from captious.metrics.cider import Cider
 from captious.metrics.clip.clipscore import ClipScore, RefClipScore
 from captious.metrics.contract import TokenMetric

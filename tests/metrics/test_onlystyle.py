@@ -12,8 +12,8 @@ from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
-from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
+from captious.metrics.style.model_files import save
 from captious.metrics.style.onlystyle import OnlyStyle
 
 WORDS = ["fine", "grey", "day", "a", "rain", "sun", "dog"]

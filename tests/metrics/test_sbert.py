@@ -10,7 +10,7 @@ from captious import CaptionSet
 from captious.errors import InputError
 from captious.metrics.registry import parse
 from captious.metrics.sbert import Sbert
-from captious.models.sentences import sentence_vectors
+from captious.models.sentence_models import sentence_vectors
 from captious.options import Runtime, using
 
 CANDIDATES = {"1": "a red dog runs", "2": ["two dogs", "the cat sits on a ball"]}

@@ -18,8 +18,8 @@ def captions(photos):
     return CaptionSet.of(texts, columns={"image": [paths["red"], paths["green"], paths["blue"]]})
 
 
+# Of "red" behind the prefix (3 tokens, short); of the others without it (6 and 4 tokens).
 COSINES = {"1": 1 / math.sqrt(10), "2": 2 / math.sqrt(8), "3": 1 / math.sqrt(2)}
-"""Of "red" behind the prefix (3 tokens, short); of the others without it (6 and 4 tokens)."""
 
 
 def test_short_captions_go_to_clip_and_long_ones_to_specs(captions):

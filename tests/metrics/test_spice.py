@@ -12,7 +12,7 @@ spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install
 import captious
 from captious.metrics.spice import graphs
 from captious.metrics.spice.graphs import SceneGraph, match_tuples, parse_facts, score_graphs
-from captious.metrics.spice.metric import Spice
+from captious.metrics.spice.spice import Spice
 from captious.options import Runtime, using
 from captious.syntax.parsing import DEFAULT, STAND_INS
 

@@ -8,8 +8,8 @@ import pytest
 import captious
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse, parse_all
-from captious.metrics.spice.metric import Spice
 from captious.metrics.spice.original import SpiceOriginal
+from captious.metrics.spice.spice import Spice
 
 CAPTIONS = {"1": "a dog", "2": "a cat", "3": "a bird"}
 

@@ -10,7 +10,7 @@ from captious import CaptionSet
 from captious.errors import InputError
 from captious.metrics.cider import Cider
 from captious.metrics.registry import parse
-from captious.metrics.spice.metric import Spice
+from captious.metrics.spice.spice import Spice
 from captious.metrics.spider import Spider
 
 REFERENCES = {

@@ -22,7 +22,7 @@ def one_thread():
 @pytest.fixture
 def clip_merges():
     """CLIP's merges, which OpenCLIP brings, in the user's folder, where checkpoint files find them."""
-    from captious.models._tokenizers import MERGES
+    from captious.models._model_tokenizers import MERGES
     from captious.models.hub import get_weights_folder
 
     package = importlib.util.find_spec("open_clip")

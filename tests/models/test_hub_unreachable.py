@@ -17,7 +17,7 @@ LOADERS = {
     "a checkpoint file": "from captious.models.loading import load; load('some/model/deep.pt')",
     "a published checkpoint": "from captious.models.loading import load; load('Xiaohud/SPECS')",
     "a language model": "from captious.models.language import load_contextual; load_contextual('some/model')",
-    "a sentence encoder": "from captious.models.sentences import load_sentences; load_sentences('some/model')",
+    "a sentence encoder": "from captious.models.sentence_models import load_sentences; load_sentences('some/model')",
     "a BLEURT": "from captious.models.bleurt import load_bleurt; load_bleurt('some/model')",
     "a classifier": "from captious.bias.classifiers.bert import load_bert; load_bert('some/model')",
     "a classifier by its default": "from captious.bias.classifiers.bert import BERT, load_bert; load_bert(BERT)",

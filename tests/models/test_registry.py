@@ -46,8 +46,8 @@ def test_threads_load_a_model_once():
 def test_every_module_that_keeps_models_loaded_bounds_them():
     pytest.importorskip("torch")
     from captious.models import crossencoders as saving
+    from captious.models import hidden_states, loading, painters
     from captious.models import language as contextual
-    from captious.models import loading, painters, states
 
-    kept = (loading._LOADED, contextual._LOADED, saving._LOADED, states._TORCH_MINI, painters._LOADED)
+    kept = (loading._LOADED, contextual._LOADED, saving._LOADED, hidden_states._TORCH_MINI, painters._LOADED)
     assert all(isinstance(one, ModelRegistry) and one.limit <= 4 for one in kept)

@@ -10,7 +10,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.models import cosines, image_features, text_features
-from captious.models._tokenizers import canonicalize
+from captious.models._model_tokenizers import canonicalize
 from captious.models.loading import load
 
 torch = pytest.importorskip("torch")

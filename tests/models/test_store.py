@@ -56,7 +56,9 @@ def test_what_is_put_is_found_by_another_store_in_the_order_asked(tmp_path):
     assert here.tolist() == [True, False, True]
     assert lengths.tolist() == [5, 0, 3]
     assert (found[[0, 2]] == rows("horse", "cat")).all()
-    assert opened(tmp_path).holds(hash_content(b"dog")) and not opened(tmp_path).holds(hash_content(b"cow"))
+    assert opened(tmp_path).has_intact_row(hash_content(b"dog")) and not opened(tmp_path).has_intact_row(
+        hash_content(b"cow")
+    )
 
 
 def test_rows_of_any_shape_and_type(tmp_path):
@@ -101,9 +103,9 @@ def test_rows_are_written_before_the_end_of_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(stores, "FLUSH_BYTES", 64)
     store = opened(tmp_path)
     store.put(keys("a"), rows("a"))
-    assert not opened(tmp_path).holds(hash_content(b"a"))
+    assert not opened(tmp_path).has_intact_row(hash_content(b"a"))
     store.put(keys("b", "c", "d"), rows("b", "c", "d"))
-    assert opened(tmp_path).holds(hash_content(b"a"))
+    assert opened(tmp_path).has_intact_row(hash_content(b"a"))
 
 
 def damage_end(path):
@@ -177,7 +179,7 @@ def test_a_segment_of_another_encoder_is_not_believed(tmp_path):
     path = write_segment(tmp_path / SPACE.folder, other, Segment(keys("a"), np.zeros(1, np.int32), rows("a")))
     with pytest.raises(DamagedSegment, match="texts of ffffffffffff"):
         read_segment(path, SPACE)
-    assert not opened(tmp_path).holds(hash_content(b"a"))
+    assert not opened(tmp_path).has_intact_row(hash_content(b"a"))
     assert "does not belong here" in stores.list_stores(tmp_path)[0].damaged[path.name]
 
 

@@ -9,7 +9,7 @@ import pytest
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.options import Resampling
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 
 @pytest.mark.java

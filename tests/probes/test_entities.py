@@ -50,7 +50,8 @@ def test_recall_is_the_share_of_things_seen():
         2,
     )
     assert painters["b"].recall.value == 0.0
-    rows = [line.split() for line in str(result).splitlines()[3:5]]
+    assert result.document().answer_text.startswith("a shows 80.00 % (95% interval ")
+    rows = [line.split() for line in str(result).splitlines()[6:8]]
     assert [row[0] for row in rows] == ["a", "b"] and rows[0][1] == "80.00"
 
 
@@ -60,7 +61,7 @@ def test_agreement_is_alpha_over_questions_that_raters_share():
     # dog: yes yes; tree: no yes. D_o = 2/4, D_e = 2 · 3 · 1 / (4 · 3): alpha = 1 − 1 = 0.
     assert painters["a"].agreement.estimate.value == pytest.approx(0.0) and painters["a"].agreement.units == 2
     assert painters["b"].agreement is None, "one rater"
-    printed = [" ".join(line.split()) for line in str(result).splitlines()[3:5]]
+    printed = [" ".join(line.split()) for line in str(result).splitlines()[6:8]]
     assert " 2 0.000 " in printed[0] and " 1 not defined " in printed[1]
     data = result.document().data
     assert data["agreement"]["a"].ratings == 4 and data["agreement"]["b"] is None

@@ -129,7 +129,14 @@ def test_from_files(tmp_path, photos, colors):
     assert to_image.recall[0].value == pytest.approx((3 + 1 / 3) / 4)
     assert to_text.recall[0].value == pytest.approx((2 + 1 / 4) / 3)
     printed = str(Retrieval("c.json", ONCE, [to_image, to_text])).splitlines()
-    assert printed[3].split()[:5] == ["colors", "caption", "→", "image", "83.33"]
+    assert "colors finds the right image first for 83.33 %" in printed[1]
+    assert next(line for line in printed if "→ image" in line).split()[:5] == [
+        "colors",
+        "caption",
+        "→",
+        "image",
+        "83.33",
+    ]
     with pytest.raises(InputError, match="no image; pass images="):
         encode_captions(pictured({"1": "a"}, None), colors())
 

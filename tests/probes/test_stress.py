@@ -329,7 +329,7 @@ def test_the_worst_offenders_have_the_change_marked(solid):
     assert [row[0] for row in offenders] == ["shuffle"] * 5 + ["negate"] * 5
     for edit, _, _, after, done, was, now in offenders:
         if edit == "negate":
-            (new,) = [one.text for one in after.spans if one.tone == "good"]
+            (new,) = [one.text for one in after.spans if one.tone == "bad"]  # what makes a caption wrong is not green
             assert done == f"inserted {new}"
             assert now - was == sum(map(str.isalpha, new))
     changes = [row[6] - row[5] for row in offenders if row[0] == "negate"]

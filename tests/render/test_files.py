@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.render import Cell, Column, Document, Group, ItemMetric, Items, Table
 from captious.render._cells import format_columns
 from captious.render._latex import escape, format_table
-from captious.render.tables import dumps, format_csv, get_columns, to_json, write_csv, write_jsonl, write_parquet
+from captious.render.exports import dumps, format_csv, get_columns, to_json, write_csv, write_jsonl, write_parquet
 
 NAN = float("nan")
 SPECIAL = "\\~^_%&#{}$<>|*[]\x1b\n†τ±"

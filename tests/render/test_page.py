@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captious.render import Column, Document, Phrase, Span, Table, Text
+from captious.render import Column, Document, Entry, Evidence, Line, Phrase, Span, Table, Text, link, open_evidence
 from captious.render.html import render_page
 from captious.render.items import build_explorer_data, select_items
 
@@ -71,10 +71,32 @@ def test_nothing_is_fetched_and_only_the_pages_own_script_may_run(samples):
     assert policy_of(text) == expected
 
 
-def test_a_document_without_items_has_no_script(samples):
-    text = render_page(samples.Sample([samples.scores(), samples.gallery(), *samples.charts()]).document())
+def test_a_document_with_nothing_to_open_or_sort_has_no_script(samples):
+    text = render_page(samples.Sample([samples.gallery(), *samples.charts()]).document())
     assert "<script" not in text and "script-src" not in policy_of(text)
     assert "noscript" not in text
+
+
+def test_a_card_of_two_panels_is_on_the_page_once_and_escaped():
+    card = Entry("<1>", [Line("</template><b>a dog")])
+    links = Text([link("one", open_evidence("a")), link("both", open_evidence("b"))])
+    panels = [Evidence("a", "<A>", [card]), Evidence("b", "B", [Entry("2", [Line("a cat")]), card], "a note")]
+    text = render_page(Document("t", sections=[links, *panels]))
+    assert text.count("</template>") == 2 and "&lt;/template&gt;&lt;b&gt;a dog" in text
+    data = json.loads(Reading(text).scripts["evidence"])
+    assert data == {
+        "a": {"title": "<A>", "note": "", "cards": [0]},
+        "b": {"title": "B", "note": "a note", "cards": [1, 0]},
+    }
+    assert 'href="#open=a"' in text and "s-B" not in text
+
+
+def test_a_bar_is_green_only_where_more_is_better_than_nothing():
+    """A difference has a good side; an amount has none; a share of faults is in the color of faults."""
+    columns = ["x", Column("difference", bar=True), Column("amount", bar=True), Column("wrong", bar=True, fault=True)]
+    text = render_page(Document("t", sections=[Table("t", "", columns, [("a", 1.0, 1.0, 1.0), ("b", -1.0, 2.0, 0.5)])]))
+    kinds = re.findall(r'<i class="(plus|minus|amount|fault)"', text)
+    assert kinds == ["plus", "amount", "fault", "minus", "amount", "fault"]
 
 
 def test_tables_show_rounded_numbers_dashes_and_the_best(samples):
@@ -109,7 +131,7 @@ def test_columns_that_look_alike_keep_their_own_bars():
     text = render_page(
         Document("t", sections=[Table("t", "t", ["n-gram", column, column], [("a", 1.0, 4.0), ("b", 2.0, 1.0)])])
     )
-    assert re.findall(r'class="plus" style="left:0.0%;right:([\d.]+)%"', text) == ["50.0", "0.0", "0.0", "75.0"]
+    assert re.findall(r'class="amount" style="left:0.0%;right:([\d.]+)%"', text) == ["50.0", "0.0", "0.0", "75.0"]
 
 
 @pytest.mark.parametrize("href", ["javascript:alert(1)", "http://x.org", "//x.org", "/etc/passwd", "data:text/html,x"])
@@ -229,7 +251,7 @@ def test_the_browser_states_the_limit_and_marks_the_unscored(samples, drawn):
 def test_scripts_lose_comments_and_indentation_alone():
     from captious.render.html import SCRIPTS, join_scripts, read_asset
 
-    code = join_scripts(SCRIPTS)
+    code = join_scripts(map(read_asset, SCRIPTS))
     assert not re.search(r"^[ \t]|^//", code, re.MULTILINE)
     for name in SCRIPTS:
         for line in map(str.strip, read_asset(name).splitlines()):

@@ -17,7 +17,7 @@ from captious import InputError
 from captious._core.files import write_atomically
 from captious.cli.app import main
 from captious.rewarding import Drift, is_reward_run, read_drift
-from captious.rewarding._log import RewardLog, open_log
+from captious.rewarding._reward_run import RewardLog, open_log
 from captious.rewarding._signs import StepCheck, judge_checks
 from captious.runs import Run
 
@@ -25,8 +25,8 @@ DEMO = captious.demo()
 IDS = list(DEMO.systems["solid"].ids)
 METRIC = "clipscore(captious-mini)"
 PROMPTS, SAMPLES = 8, 4
+# CLIPScore of it by captious-mini is 0.78 on the demo set; that of captions of other images is less.
 NGRAM = "in a in a in a"
-"""CLIPScore of it by captious-mini is 0.78 on the demo set; that of captions of other images is less."""
 
 
 def policy(step, gamed, better=0.0):
@@ -162,15 +162,17 @@ def test_view_opens_the_page_and_leads_to_all_captions(rigged, tmp_path, monkeyp
     pytest.importorskip("httpx", reason="httpx is not installed")
     from starlette.testclient import TestClient
 
-    from captious.studio.explore._app import build_app
-    from captious.studio.explore.table import open_table
+    from captious.studio.explore._explorer_app import build_app
+    from captious.studio.explore.explorer_table import open_table
 
     app = build_app(open_table([out]), "a-token", report=lambda: read_drift(out).document())
     client = TestClient(app, base_url="http://127.0.0.1")
     assert client.get("/report.html").status_code == 403
     answer = client.get("/report.html?token=a-token")
-    assert answer.status_code == 200 and "Alarm at step 25" in answer.text and "<script" not in answer.text
-    assert "script-src" not in answer.headers["content-security-policy"]  # default-src 'none'
+    assert answer.status_code == 200 and "Alarm at step 25" in answer.text
+    policy = answer.headers["content-security-policy"]  # the page's own script by its hash, nothing else
+    assert policy.startswith("default-src 'none'") and policy.count("script-src 'sha256-") == 1
+    assert "script-src 'unsafe" not in policy and answer.text.count("<script>") == 1
     assert 'href="report.html"' in client.get("/").text
 
 
@@ -383,6 +385,26 @@ def test_an_alarm_says_what_happened_to_the_reward(reward, trend, meaning):
     assert verdict.alarm and verdict.trend == trend and verdict.meaning == meaning
     falls = [sign.text for sign in verdict.signs if sign.name == "falls"]
     assert falls == ([] if trend == "same" else [f"the reward {trend} and M fell by 48%"])
+
+
+@pytest.mark.parametrize(
+    ("reward", "metric", "summary"),
+    [
+        (1.2, 1.0, "the reward rose from 1.050 to 1.250, and nothing that is watched has degraded."),
+        (
+            1.2,
+            0.5,
+            "the reward rose from 1.050 to 1.250. There is one sign, and an alarm takes 2: the reward rose and M",
+        ),
+        (0.7, 0.5, "the reward fell from 1.050 to 0.750, so the policy may be collapsing. There is one sign"),
+        (1.0, 1.0, "the reward has not changed significantly (from 1.050 to 1.050), and nothing that is watched"),
+    ],
+)
+def test_a_check_without_an_alarm_says_what_happened(reward, metric, summary):
+    checks = [_check(step, 5, [1.0, 1.1, 1.0, 1.1], [1.0, 1.1, 1.0, 1.1]) for step in range(3)]
+    last = _check(3, 5, [reward, reward + 0.1] * 2, [metric, metric + 0.1] * 2)
+    verdict = judge_checks([*checks, last], {"m": "M"}, ["m"])[-1]
+    assert not verdict.alarm and verdict.summary.startswith(f"At step 3, {summary}")
 
 
 def test_a_collapse_is_not_called_gaming_on_the_page_or_in_the_warning(tmp_path):

@@ -108,10 +108,10 @@ def test_keep_takes_any_two(runs, first, second, tmp_path):
 @pytest.mark.parametrize(("first", "second"), KINDS)
 def test_view_takes_any_two(runs, first, second, tmp_path):
     pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'captious[query]'")
-    from captious.studio.explore._summary import Summaries
+    from captious.studio.explore._view_summary import Summaries
     from captious.studio.explore._views import Explorer, parse_view
+    from captious.studio.explore.explorer_table import open_table
     from captious.studio.explore.site import export_site
-    from captious.studio.explore.table import open_table
 
     summaries = []
     for one, other in (("file", "file"), (first, second)):

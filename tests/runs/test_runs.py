@@ -11,8 +11,8 @@ from PIL import Image
 import captious
 from captious import CaptionSet, InputError, Resampling
 from captious._core.files import RUN
-from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
+from captious.metrics.style.model_files import save
 from captious.runs import open_run
 from captious.text.idf import DocumentFrequency
 

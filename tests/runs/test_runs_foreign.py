@@ -122,7 +122,7 @@ def test_a_link_out_of_the_run_is_not_followed(run, tmp_path, link):
 def open_items(run):
     """What the explorer opens."""
     pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'captious[query]'")
-    from captious.studio.explore.table import open_table
+    from captious.studio.explore.explorer_table import open_table
 
     open_table([run])
 
@@ -238,6 +238,6 @@ def test_a_run_without_a_part_is_refused(run):
 
 
 def test_an_image_that_is_no_text_is_none_in_the_explorer(run):
-    pictures = pytest.importorskip("captious.studio.explore._pictures", reason="captious[studio] is not installed")
+    pictures = pytest.importorskip("captious.studio.explore._media", reason="captious[studio] is not installed")
     for folder in (None, run):
         assert pictures.Pictures([str(run)], folder).find_path("nosuch", datetime.datetime(2026, 1, 1)) is None

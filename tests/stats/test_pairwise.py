@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from captious.stats.pairwise import bradley_terry, elo
+from captious.stats.pairwise import adjust_strengths, bradley_terry, elo
 
 
 def by_scipy(wins):
@@ -73,3 +73,32 @@ def test_tournaments_are_solved_together_and_a_broken_one_spoils_none():
 def test_odds_of_ten_to_one_are_400_elo_points():
     points = elo(bradley_terry(np.array([[0.0, 10.0], [1.0, 0.0]])))
     assert points[0] - points[1] == pytest.approx(400) and points.mean() == pytest.approx(1000)
+
+
+def test_without_covariates_adjusted_strengths_are_the_plain_ones():
+    generator = np.random.default_rng(4)
+    first = generator.integers(0, 3, 200)
+    second = (first + generator.integers(1, 3, 200)) % 3
+    score = generator.choice([0.0, 0.5, 1.0], 200)
+    wins = np.zeros((3, 3))
+    np.add.at(wins, (first, second), score)
+    np.add.at(wins, (second, first), 1 - score)
+    found = adjust_strengths(first, second, score, np.ones(200), np.zeros((200, 0)), np.arange(200))
+    assert [one.value for one in found.strengths] == pytest.approx(bradley_terry(wins, prior=0.5), abs=1e-8)
+
+
+def test_a_judge_that_loves_the_first_and_the_longer_caption_is_corrected():
+    # The true strengths are equal; system 1 writes 10 words more, which doubles its odds, as does the first position.
+    generator = np.random.default_rng(5)
+    number = 4000
+    first = generator.integers(0, 2, number)
+    longer = np.where(first == 1, 1.0, -1.0) + generator.normal(0, 0.5, number)
+    chance = 1 / (1 + np.exp(-np.log(2) * (1 + longer)))
+    score = (generator.random(number) < chance).astype(float)
+    covariates = np.stack([np.ones(number), longer], axis=1)
+    plain = adjust_strengths(first, 1 - first, score, np.ones(number), np.zeros((number, 0)), np.arange(number))
+    found = adjust_strengths(first, 1 - first, score, np.ones(number), covariates, np.arange(number))
+    assert plain.strengths[1].value > 0.2
+    assert abs(found.strengths[1].value) < 3 * found.strengths[1].error < 0.3
+    for effect in found.effects:
+        assert abs(effect.value - np.log(2)) < 3 * effect.error

@@ -4,10 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import kendalltau
+from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from captious.errors import InputError
-from captious.stats.correlation import WithinImage, soft_pairwise_accuracy
+from captious.stats.correlation import WithinCorrelation, WithinImage, soft_pairwise_accuracy
 
 
 def test_sample_tau_is_the_mean_over_images_and_counts_those_without():
@@ -55,3 +55,16 @@ def test_soft_pairwise_accuracy_by_hand():
     assert soft_pairwise_accuracy(3 * human, human, group, system) == 1.0
     with pytest.raises(InputError, match="two systems"):
         soft_pairwise_accuracy(human, human, group, np.zeros(24, int))
+
+
+def test_correlations_within_images_are_scipys_averaged():
+    rng = np.random.default_rng(5)
+    cluster = np.repeat(np.arange(6), [5, 7, 1, 4, 9, 3])
+    values, human = rng.integers(0, 4, len(cluster)).astype(float), rng.integers(1, 6, len(cluster)) / 3
+    values[cluster == 5], human[cluster == 5] = [1, 3, 2], [1, 2, 2]
+    human[cluster == 3] = 1.0  # an image without any difference is left out
+    weights = np.array([[1.0], [2.0], [1.0], [1.0], [0.0], [3.0]])
+    found = WithinCorrelation.of(values, human, cluster, 6)(weights)
+    for name, function in (("sample_pearson", pearsonr), ("sample_spearman", spearmanr)):
+        own = {one: function(values[cluster == one], human[cluster == one])[0] for one in (0, 1, 5)}
+        assert found[name][0] == pytest.approx((own[0] + 2 * own[1] + 3 * own[5]) / 6)

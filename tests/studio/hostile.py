@@ -1,5 +1,6 @@
 """Captions of attackers and broken captioners: every page and every export meets them all."""
 
+# 40 captions.
 HOSTILE = (
     # Markup and scripts. window.hostile is set where one of them runs: see `ran`.
     "<script>window.hostile=1</script>",
@@ -49,7 +50,6 @@ HOSTILE = (
     "pneumono" * 500,
     " \t\n ",
 )
-"""40 captions."""
 
 
 def ran(page):

@@ -4,8 +4,8 @@ import threading
 from datetime import datetime, timedelta, timezone
 
 from captious.studio.collect._events import compute_slots
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Choice, Task
+from captious.studio.collect.rating_tasks import Choice, Task
+from captious.studio.collect.study_plan import Plan
 from captious.studio.collect.verify import verify
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

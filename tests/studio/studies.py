@@ -6,16 +6,17 @@ from pathlib import Path
 from PIL import Image
 from tests.studio.hostile import HOSTILE
 
-from captious.studio._app import build_app
+from captious.studio._study_app import build_app
 from captious.studio.access import Limit, Rules, hash_token, make_token
+from captious.studio.collect._panels import RaterPanel, fill_in_preset
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import Aspect, LabelOption, Plan, Source
-from captious.studio.collect.tasks import Choice, Task
+from captious.studio.collect.rating_tasks import Choice, Task
+from captious.studio.collect.study_plan import Aspect, LabelOption, Plan, Source
 
 OWNER = "the-token-of-the-owner"
 KINDS = ("ratings", "ranking", "pairs", "yesno", "labels")
+# The name of a system, and part of every file name: it must be on no page.
 SECRET = "system-zebra"
-"""The name of a system, and part of every file name: it must be on no page."""
 ASPECTS = (
     Aspect("correctness", "Is it right?", (1, 5), ("all wrong", "all right"), ("<b>two dogs</b>: there is one",)),
     Aspect("fluency", "Is it good English?", (1, 5), ("bad", "good")),
@@ -29,6 +30,11 @@ FIELDS = {
     "yesno": lambda: {"question": "What is there?", "cannot_judge": True},
     "labels": lambda: {"options": OPTIONS, "question": "How old?"},
 }
+
+
+def prolific(completed="C1ABC", full="C2FULL", **values):
+    """The panel Prolific with codes."""
+    return fill_in_preset(RaterPanel("prolific", completed=completed, full=full, **values))
 
 
 def make_plan(folder, kind="ratings", **options):

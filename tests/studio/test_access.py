@@ -99,12 +99,6 @@ def test_every_answer_has_the_security_headers():
     assert headers["cache-control"] == "no-store"
 
 
-def test_a_crowd_platform_may_frame_the_page_where_the_rules_name_it():
-    rules = Rules(frames=("https://worker.mturk.com",), forms=("https://www.mturk.com",))
-    assert "form-action 'self' https://www.mturk.com;" in rules.security_policy
-    assert rules.security_policy.endswith("frame-ancestors https://worker.mturk.com")
-
-
 @pytest.mark.parametrize(
     ("host", "status"),
     [

@@ -18,8 +18,8 @@ for extra in ("starlette", "uvicorn", "jinja2", "sqlalchemy"):
 
 from captious.studio.collect.log import StudyLog  # after the check that its library is there
 
+# No test waits longer; a busy machine needs a small part of it.
 SECONDS = 300
-"""No test waits longer; a busy machine needs a small part of it."""
 needs_limits = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux sets limits of another process")
 
 

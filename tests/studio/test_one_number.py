@@ -12,16 +12,16 @@ pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip insta
 from starlette.testclient import TestClient
 from tests.studio.studies import OWNER
 
-from captious.studio._app import build_app as build_studio
+from captious.studio._study_app import build_app as build_studio
 from captious.studio.access import Limit, Rules
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import Aspect, Plan
-from captious.studio.collect.tasks import Choice, Task
-from captious.studio.explore._app import build_app
+from captious.studio.collect.rating_tasks import Choice, Task
+from captious.studio.collect.study_plan import Aspect, Plan
+from captious.studio.explore._explorer_app import build_app
+from captious.studio.explore.explorer_table import open_table
 from captious.studio.explore.site import export_site
-from captious.studio.explore.table import open_table
 from captious.studio.owner.export import export_study
-from captious.studio.owner.progress import study_progress
+from captious.studio.owner.study_progress import study_progress
 
 TOKEN = "a-token-of-the-owner"
 WORDS = ("a", "dog", "runs", "on", "the", "red", "grass", "near", "two", "small", "balls")

@@ -21,8 +21,8 @@ from captious.studio import _serving as serving
 from captious.studio._serving import Repeats, make_server, open_listener
 
 HELLO = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+# Bytes of an answer that no buffer between server and client holds.
 LARGE = 8_000_000
-"""Bytes of an answer that no buffer between server and client holds."""
 
 
 async def app(scope, receive, send):

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 from starlette.testclient import TestClient
-from tests.studio.collect.test_pages import Fields, browser
+from tests.studio.collect.test_rater_pages import Fields, browser
 from tests.studio.explore.conftest import REFERENCES, SYSTEMS
 from tests.studio.studies import OWNER
 
@@ -16,15 +16,15 @@ from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.studio._app import build_app
+from captious.studio._study_app import build_app
 from captious.studio.access import Limit, Rules, find_sound_file, hash_token, make_token
-from captious.studio.collect.check import check_plan
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import read_plan
-from captious.studio.collect.tasks import build_tasks
-from captious.studio.explore._app import build_app as build_explorer
+from captious.studio.collect.rating_tasks import build_tasks
+from captious.studio.collect.study_check import check_plan
+from captious.studio.collect.study_plan import read_plan
+from captious.studio.explore._explorer_app import build_app as build_explorer
+from captious.studio.explore.explorer_table import open_table
 from captious.studio.explore.site import export_site
-from captious.studio.explore.table import open_table
 
 TOKEN = "a-token-of-the-owner"
 

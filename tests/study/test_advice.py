@@ -12,6 +12,7 @@ from captious.errors import InputError
 from captious.options import Judging, Runtime, using
 from captious.study import advise
 from captious.study._profile import guess_language
+from captious.study.advice import ASK
 from captious.study.evidence import EvidenceRow
 
 WORDS = ["a", "dog", "runs", "on", "the", "green", "grass", "with", "a", "red", "ball", "and"]
@@ -36,7 +37,7 @@ def evidence(tmp_path):
     rows += [row("long", metric, *numbers, caption_words=150.0, references=1.0) for metric, numbers in long.items()]
     rows.append(row("short", "fleur", 0.53, 1, source="stored-outputs", signature=""))
     printed = {"low": None, "high": None, "source": "printed", "signature": "", "where": "A 2020, Table 3"}
-    rows.append(row("short", "Polos", 0.56, None, **printed))
+    rows.append(row("short", "HICE-S", 0.56, None, **printed))
     path = tmp_path / "evidence.jsonl"
     path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
     return path
@@ -74,15 +75,15 @@ def test_metrics_of_one_cluster_are_printed_as_equal(evidence):
 
 def test_a_length_nobody_tested_gives_the_sentence(evidence):
     advice = advise(captions_of(40), evidence=evidence)
-    assert advice.untested == ("no evidence for captions of 40 words in English about photographs",)
+    assert advice.untested == ("no evidence for captions of 40 words in English",)
     assert advice.best == () and advice.usable == () and "captious studio new" in str(advice)
 
 
 def test_a_language_nobody_tested_gives_the_sentence(evidence):
     texts = {str(item): "犬が草の上を走っている。" for item in range(5)}
     advice = advise(CaptionSet.of(texts, {key: [text] for key, text in texts.items()}), evidence=evidence)
-    assert advice.untested == ("no evidence for captions of 12 characters in Japanese about photographs",)
-    french = advise(replace(captions_of(9), language="fr"), evidence=evidence)
+    assert advice.untested == ("no evidence for captions of 12 characters in Japanese",)
+    french = advise(replace(captions_of(9), language="fr"), domain="photographs", evidence=evidence)
     assert french.untested == ("no evidence for captions of 9 words in French about photographs",)
     assert advise(captions_of(9), domain="video", evidence=evidence).near == ()
 
@@ -100,7 +101,87 @@ def test_a_metric_below_the_number_of_words_is_not_recommended(tmp_path):
     path = tmp_path / "e.jsonl"
     path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
     advice = advise(captions_of(9), evidence=path)
-    assert advice.best == () and "better than counting words: none is recommended" in " ".join(str(advice).split())
+    assert advice.best == () and answer_of(advice) == (
+        "Short captions (up to 20 words) with references: no metric here is proven; ask people, or use a judge and "
+        "audit it. On d (500 captions of 10 words, 5 references), no metric that you can run agrees with people better "
+        f"than counting words. {ASK}"
+    )
+
+
+def test_a_metric_that_shares_a_rank_with_the_number_of_words_is_not_proven(tmp_path):
+    """ROUGE-L has a higher value than the number of words, but no test distinguishes them."""
+    path = tmp_path / "e.jsonl"
+    rows = [row("d", "rouge", 0.4, 1), row("d", "words", 0.1, 1)]
+    path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
+    assert advise(captions_of(9), evidence=path).reported == ()
+
+
+def answer_of(advice):
+    return advice.document().answer_text
+
+
+def test_the_answer_names_the_best_metric_and_the_best_without_a_model(tmp_path):
+    numbers = {"sbert": (0.6, 1), "cider": (0.5, 2), "rouge": (0.4, 3), "words": (0.1, 4)}
+    rows = [row("d", metric, *own) for metric, own in numbers.items()]
+    path = tmp_path / "e.jsonl"
+    path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
+    advice = advise(captions_of(9), evidence=path)
+    assert [one.metric for one in advice.reported] == ["sbert", "cider"]
+    assert answer_of(advice) == (
+        "Short captions (up to 20 words) with references: report SBERT and CIDEr-D. On d (500 captions of 10 words, 5 "
+        "references), SBERT agrees best with people (τ-c × 100 is 60.0). CIDEr-D is the best that needs no model."
+    )
+    data = json.loads(advice.to_json())
+    assert data["answer"] == answer_of(advice) and " ".join(str(advice).split()).index("report SBERT") < 100
+
+
+def test_long_captions_hear_that_cider_erases_them(evidence):
+    """exp(−20² / (2 · 6²)) = 0.0039, CIDEr-D's length penalty with σ = 6 for 20 words."""
+    long = answer_of(advise(captions_of(180, references=1), evidence=evidence))
+    assert "report BLEU-1." in long
+    assert "Not CIDEr-D: a caption 20 words longer than its reference keeps 0.4 % of its score" in long
+    assert "Not CIDEr-D" not in answer_of(advise(captions_of(9), evidence=evidence))
+
+
+def test_captions_of_a_length_nobody_tested_hear_of_shorter_and_longer_ones(evidence):
+    answer = answer_of(advise(captions_of(54), evidence=evidence))
+    assert answer == (
+        "Captions of 21 to 60 words with references: no metric here is proven; ask people, or use a judge and audit "
+        "it. There is no evidence on captions of this length, language and kind. Short captions (up to 20 words) with "
+        "references: report CIDEr-D. Long captions (more than 60 words) with references: report BLEU-1. " + ASK
+    )
+    without = answer_of(advise(captions_of(54, references=0), evidence=evidence))
+    assert "Short captions (up to 20 words) without references, with images: report FLEUR." in without
+    assert "Long captions (more than 60 words) without references, with images: no metric is proven there either" in (
+        without
+    )
+
+
+def test_nobody_hears_of_photographs_who_did_not_say_so(evidence):
+    def shown(advice):
+        return str(replace(advice, stress=()))  # stress cards name the photographs that were edited
+
+    for words, references in ((9, 5), (54, 0), (180, 1)):
+        assert "photographs" not in shown(advise(captions_of(words, references=references), evidence=evidence))
+    assert "about photographs" in shown(advise(captions_of(9), domain="photographs", evidence=evidence))
+    drawn = advise(captions_of(9), domain="drawn scenes")  # the package's own evidence
+    assert "photographs" not in shown(drawn) and "about drawn scenes" in shown(drawn)
+    assert "The only ranks on such captions come from simulated raters." in answer_of(drawn) and drawn.best == ()
+
+
+def test_ranks_among_the_shown_metrics_have_no_gap(evidence):
+    """FLEUR shares rank 1 with CIDEr-D; on captions without images it is not shown, nor is its rank."""
+    gap = evidence.with_name("gap.jsonl")
+    rows = [row("g", "fleur", 0.9, 1), row("g", "cider", 0.5, 2), row("g", "rouge", 0.4, None, ranks=(2, 3))]
+    rows += [row("g", "bleu(n=4)", 0.3, 3), row("g", "words", 0.1, 5)]
+    gap.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
+    table = advise(captions_of(9), evidence=gap).document().table("metrics")
+    assert [line[1] for line in table.rows] == ["1", "1–2", "2", "3"]
+    # ROUGE-L shares its first rank with a metric that is not shown: among the others it has that of BLEU-4 alone.
+    rows[1:3] = [row("g", "meteor", 0.5, 2), row("g", "rouge", 0.4, None, ranks=(1, 3))]
+    gap = evidence.with_name("shared.jsonl")
+    gap.write_text("".join(json.dumps(asdict(one)) + "\n" for one in rows))
+    assert "METEOR > ROUGE-L = BLEU-4 > number of words" in " ".join(str(advise(captions_of(9), evidence=gap)).split())
 
 
 def test_stress_edits_that_matter_for_the_purpose_are_said(tmp_path, evidence):
@@ -127,8 +208,8 @@ def test_stress_edits_that_matter_for_the_purpose_are_said(tmp_path, evidence):
 def test_printed_numbers_are_shown_and_not_ranked(evidence):
     advice = advise(captions_of(9), evidence=evidence)
     table = advice.document().table("printed")
-    assert [list(line) for line in table.rows] == [["Polos", "short", "τ-c", 0.56, "not shipped with captious"]]
-    assert "A 2020, Table 3" in table.note and "Polos" not in {one.metric for one in advice.usable}
+    assert [list(line) for line in table.rows] == [["HICE-S", "short", "τ-c", 0.56, "not shipped with captious"]]
+    assert "A 2020, Table 3" in table.note and "HICE-S" not in {one.metric for one in advice.usable}
 
 
 def test_the_kind_that_answers_the_question_comes_first(tmp_path, evidence):

@@ -5,9 +5,9 @@ import pytest
 
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.stats.agreement import krippendorff
+from captious.stats.rater_agreement import krippendorff
 from captious.study.agreement import compute_ceiling, diagnose_raters, is_ordered, rater_agreement
-from captious.study.ratings import Ratings
+from captious.study.judgments import Ratings
 
 NAN = np.nan
 ONCE = Resampling(samples=0)

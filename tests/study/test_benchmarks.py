@@ -12,10 +12,10 @@ from captious.options import Reading, Resampling
 from captious.study import correlate
 from captious.study._design import PairRules, Pairs
 from captious.study.agreement import rater_agreement
+from captious.study.judgments import open_recipe
 from captious.study.load import load_ratings
-from captious.study.options import StudyInput
-from captious.study.ratings import open_recipe
 from captious.study.recipes import RECIPES
+from captious.study.study_options import StudyInput
 
 QUICK = Resampling(samples=0)
 REFERENCES = ["a b c", "a b d", "a e f", "g h i", "a b j"]

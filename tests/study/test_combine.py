@@ -7,7 +7,7 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.study._design import RatingRows
 from captious.study.combine import add, combine_metrics, cross_validate
-from captious.study.ratings import Ratings
+from captious.study.judgments import Ratings
 from captious.study.scores import MetricScores
 
 

@@ -18,10 +18,10 @@ from captious.captions import Ragged
 from captious.errors import InputError
 from captious.metrics.meteor import resources
 from captious.options import Resampling
-from captious.render import Gallery
+from captious.render import Evidence, Gallery
 from captious.render.html import render_page
 from captious.render.terminal import format_text
-from captious.study.ratings import Preferences, Ratings, open_ratings
+from captious.study.judgments import Preferences, Ratings, open_ratings
 from captious.study.recipes import Recipe
 
 
@@ -56,7 +56,7 @@ def test_the_function_and_the_package_have_names_of_their_own(before):
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    program = "import sys, captious, captious.study, captious.study.options; print(*sys.modules)"
+    program = "import sys, captious, captious.study, captious.study.study_options; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "scipy", "rich", "pyarrow"} & set(done.stdout.split())
 
@@ -269,7 +269,10 @@ def test_the_page_holds_captions_as_data_only(ratings):
     assert "</script><b>a dog" not in text and "<b>a dog" not in text
     assert "data:image/" in text and "Where ROUGE-L and people disagree most" in text
     assert not re.search(r'(src|href)="http', text)
-    worst = next(part for part in result.document().sections if isinstance(part, Gallery) and "ROUGE-L" in part.title)
+    sections = result.document().sections
+    (gallery,) = [part for part in sections if isinstance(part, Gallery)]  # of the best metric
+    assert gallery.title == f"Where {result.labels[result.order[0]]} and people disagree most"
+    worst = next(part for part in sections if isinstance(part, Evidence) and "ROUGE-L" in part.title)
     assert len(worst.entries) == 20 and worst.entries[0].references
 
 

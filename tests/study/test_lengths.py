@@ -13,10 +13,10 @@ from captious.errors import InputError
 from captious.options import Reading, Resampling
 from captious.render import Chart
 from captious.render._charts import draw_chart
+from captious.study.judgments import open_ratings
 from captious.study.lengths import length_regimes
 from captious.study.load import load_ratings
-from captious.study.options import StudyInput
-from captious.study.ratings import open_ratings
+from captious.study.study_options import StudyInput
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,22 @@ def test_words_are_tokens_of_the_language(tmp_path):
     ratings = load_ratings(StudyInput(str(tmp_path / "zh.jsonl")), Reading(language="zh"))[0]
     buckets = length_regimes(captious.correlate(ratings, "rouge", resampling=Resampling(0)), [3]).buckets
     assert [(bucket.low, bucket.high, bucket.items) for bucket in buckets] == [(1, 3, 2), (3, 7, 4)]
+
+
+def test_rows_that_were_left_out_are_counted_below_the_table(tmp_path):
+    rows = [
+        {
+            "image": str(place),
+            "caption": f"a dog{' runs' * place}",
+            "references": ["a dog"],
+            "rating": place % 3,
+            "rater": "r1",
+        }
+        for place in range(6)
+    ]
+    (tmp_path / "twice.jsonl").write_text("\n".join(json.dumps(row) for row in [*rows, rows[0]]))
+    study = captious.correlate(open_ratings(tmp_path / "twice.jsonl"), "rouge", resampling=Resampling(0))
+    assert any(note.startswith("left out: 1 ") for note in length_regimes(study).document().notes)
 
 
 def test_what_is_no_study_and_what_is_no_length_are_refused(study):

@@ -9,12 +9,13 @@ import pytest
 import captious
 from captious.errors import InputError
 from captious.options import Reading, Resampling
+from captious.study import rater_agreement
+from captious.study.judgments import gather, open_ratings, open_recipe
 from captious.study.load import load_ratings
-from captious.study.options import StudyInput
-from captious.study.ratings import gather, open_ratings, open_recipe
+from captious.study.rating_files import Record, find_references
 from captious.study.recipes import RECIPES, Layout, Recipe, find_recipe, from_toml
-from captious.study.records import Record, find_references
 from captious.study.scores import read_scores
+from captious.study.study_options import StudyInput
 
 FLICKR8K_EXPERT, PASCAL50S = RECIPES["flickr8k-expert"], RECIPES["pascal50s"]
 
@@ -156,7 +157,8 @@ def test_nebula_reads_its_own_columns(tmp_path):
 def test_every_recipe_says_whether_it_has_met_the_files_of_its_authors():
     answers = {name: recipe.tried.split(";")[0].split(",")[0].split(":")[0] for name, recipe in RECIPES.items()}
     met = ("flickr8k-expert", "flickr8k-cf", "pascal50s", "capeval1k", "iiw", "reformulations", "msvd-eval", "tifa160")
-    met += ("discoursefoil",)
+    met += ("discoursefoil", "composite", "mlqe-et-en", "wmt21-zh-en", "newsroom", "summeval", "realsumm")
+    met += ("relic-age-annotators",)
     assert {name for name, answer in answers.items() if answer == "yes"} == {*met}
     assert {*answers.values()} == {"yes", "no", "in part"}
     assert all(f"tried on the authors' files: {recipe.tried}" in recipe.protocol() for recipe in RECIPES.values())
@@ -394,6 +396,128 @@ def test_capeval1k(shared_data):
     )
     for key, value in {"bleu(n=1)": 27.0, "bleu(n=4)": 25.4, "rouge": 24.5, "cider": 31.2}.items():
         assert 100 * study.estimates[key]["tau_c"].value == pytest.approx(value, abs=0.0501)
+
+
+def make_composite(folder):
+    """Two parts whose ids both start at 0; the first caption of each is its reference, as a tokenizer writes it."""
+    for part in ("flickr8k", "flickr30k", "coco"):
+        texts = [f"a {part} 's dog .", "two cats"]
+        rows = [
+            {"id": number, "image": f"{part}1", "caption": text, "rating": 5 - 4 * number}
+            for number, text in enumerate(texts)
+        ]
+        lines(folder / f"composite_{part}.jsonl.gz", rows)
+    references = ["A {}'s dog.", "b", "c", "d", "e", "sixth"]
+    for part, name in (("flickr8k", "flickr8k_references"), ("flickr30k", "flickr30k_references"), ("coco", "val2014")):
+        own = [text.format(part) for text in references]
+        lines(folder / f"{name}.jsonl.gz", [{"id": f"{part}1", "references": own}])
+
+
+@pytest.mark.parametrize(
+    ("own", "ids", "numbers"),
+    [("keep", 6, [5] * 6), ("unreference", 6, [4] * 6), ("drop", 3, [5] * 3)],
+)
+def test_composite_has_three_parts_and_its_own_captions_among_the_references(tmp_path, own, ids, numbers):
+    make_composite(tmp_path)
+    ratings = open_recipe(replace(RECIPES["composite"], own=own), tmp_path)
+    assert len(ratings.ids) == ids and len(set(ratings.groups)) == 3
+    assert ratings.ids[0] == ("composite_flickr8k:0" if own != "drop" else "composite_flickr8k:1")
+    assert [len(ratings.captions[key].references) for key in ratings.ids] == numbers
+
+
+def test_a_part_that_is_missing_is_named(tmp_path):
+    make_composite(tmp_path)
+    (tmp_path / "flickr30k_references.jsonl.gz").unlink()
+    with pytest.raises(InputError, match=r"composite_flickr30k\.jsonl\.gz with flickr30k_references\.jsonl\.gz"):
+        open_recipe(RECIPES["composite"], tmp_path)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("own", "statistic", "values"),
+    [
+        # Values that stand beside the data; the second line is published as 31.3 30.6 32.4 38.9 37.7.
+        ("keep", "tau_b", (45.19, 45.99, 47.70, 47.94)),
+        ("unreference", "tau_c", (31.16, 30.49, 32.25, 37.61)),
+        ("drop", "tau_b", (8.58, 10.04, 9.57, 15.67)),
+    ],
+)
+def test_composite(shared_data, own, statistic, values):
+    study_input = StudyInput("composite", shared_data / "umic_published", own=own)
+    ratings, recipe = load_ratings(study_input, Reading())
+    metrics = ("bleu(n=1)", "bleu(n=4)", "rouge", "cider")
+    study = captious.correlate(ratings, list(metrics), recipe=recipe, resampling=Resampling(0), permutations=1)
+    for key, value in zip(metrics, values, strict=True):
+        assert 100 * study.estimates[key][statistic].value == pytest.approx(value, abs=0.00501)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("name", "folder", "values"),
+    [
+        # Pearson x 100 that stand beside the data, computed by an earlier version from files named by options.
+        ("mlqe-et-en", "wmt", {"bleu(n=1)": 53.86, "bleu(n=4)": 48.14, "meteor": 54.84, "rouge": 52.85}),
+        ("wmt21-zh-en", "wmt", {"bleu(n=1)": 21.99, "bleu(n=4)": 19.09, "rouge": 25.82, "cider": 29.06}),
+        ("newsroom", "summarization", {"bleu(n=4)": 7.10, "meteor": 18.09, "rouge": 1.72}),
+        ("summeval", "summarization", {"bleu(n=4)": 26.88, "rouge": 26.37}),
+    ],
+)
+def test_text_to_text_tasks(shared_data, name, folder, values):
+    recipe = RECIPES[name]
+    ratings = open_recipe(recipe, shared_data / folder)
+    study = captious.correlate(ratings, list(values), recipe=recipe, resampling=Resampling(0), permutations=1)
+    assert study.statistic == "pearson" and study.rows == recipe.expected
+    for key, value in values.items():
+        assert 100 * study.estimates[key]["pearson"].value == pytest.approx(value, abs=0.00501)
+
+
+def test_source_texts_are_read_and_nested_scores_are_columns(tmp_path):
+    texts = {"source": "ein Hund", "caption": "a dog", "references": ["the dog"]}
+    rows = [{"id": str(k), **texts, "rating_z": k / 2, "stored": {"mine": k, "name": "x"}} for k in range(4)]
+    lines(tmp_path / "mlqe_et_en.jsonl.gz", rows)
+    ratings = open_recipe(RECIPES["mlqe-et-en"], tmp_path)
+    assert ratings.captions.columns["source"] == ("ein Hund",) * 4
+    scores = {
+        one.key: one.values.tolist()
+        for one in read_scores(tmp_path / "mlqe_et_en.jsonl.gz", ratings, RECIPES["mlqe-et-en"])
+    }
+    assert scores == {"stored.mine": [0, 1, 2, 3]}
+
+
+def test_rows_can_be_left_out_by_a_value(tmp_path):
+    rows = [
+        {
+            "id": f"{document}#{part}#{name}",
+            "document": document,
+            "system": name,
+            "caption": "x",
+            "references": ["y"],
+            "litepyramid_recall": 0.5 * document,
+        }
+        for document in range(2)
+        for part, name in (("abs", "bart_out"), ("ext", "bart_out"), ("ext", "other"))
+    ]
+    lines(tmp_path / "realsumm.jsonl.gz", rows)
+    ratings = open_recipe(RECIPES["realsumm"], tmp_path)
+    assert ratings.ids == ("0#abs#bart_out", "0#ext#other", "1#abs#bart_out", "1#ext#other")
+
+
+@pytest.mark.shared_data
+def test_agreement_of_relic_s_age_annotators(shared_data):
+    ratings = open_recipe(RECIPES["relic-age-annotators"], shared_data / "lic")
+    alpha = rater_agreement(ratings, resampling=Resampling(0)).alpha
+    assert alpha.measurement == "nominal"
+    assert alpha.estimate.value == pytest.approx(0.6328, abs=6e-5)  # old and young only, beside the data
+
+
+@pytest.mark.shared_data
+def test_the_scores_of_umic_s_authors_give_the_published_tau_b(shared_data):
+    recipe = RECIPES["capeval1k"]
+    ratings = open_recipe(recipe, shared_data / "umic")
+    scores = read_scores(shared_data / "umic_published" / "umic_capeval1k.csv", ratings, recipe)
+    study = captious.correlate(ratings, scores, recipe=recipe, resampling=Resampling(0), permutations=1)
+    assert study.statistic == "tau_b"
+    assert study.estimates["umic"]["tau_b"].value == pytest.approx(0.3285, abs=5e-5)  # scipy's tau-b, beside the data
 
 
 @pytest.mark.shared_data

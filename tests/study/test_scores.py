@@ -9,7 +9,7 @@ import pytest
 import captious
 from captious.errors import InputError
 from captious.options import Resampling
-from captious.study.ratings import open_ratings
+from captious.study.judgments import open_ratings
 from captious.study.recipes import Layout, Recipe
 from captious.study.scores import read_scores
 

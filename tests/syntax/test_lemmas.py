@@ -7,6 +7,7 @@ import pytest
 
 from captious.syntax.lemmas import find_wordnet_lemma, lemmatize, singularize
 
+# Made with PatternLite 3.6: pattern.text.en.inflect.singularize, mistakes too.
 PATTERN = """
 dogs:dog people:person children:child women:woman firemen:fireman geese:goose teeth:tooth feet:foot leaves:leaf
 loaves:loaf knives:knife lives:life wolves:wolf shelves:shelve scarves:scarf giraffes:giraffe buses:bus bus:bu
@@ -24,7 +25,6 @@ his:hi has:ha was:wa its:it luggage:luggage sand:sand water:water bread:bread me
 mothers-in-law:mother-in-law passers-by:passer-by close-ups:close-up t-shirts:t-shirt horse-drawn:horse-drawn
 corpora:corpus genera:genus opera:opus our:my kine:cow person:person skiis:skii 2s:2 s:s
 """
-"""Made with PatternLite 3.6: pattern.text.en.inflect.singularize, mistakes too."""
 
 
 @pytest.mark.parametrize("pair", PATTERN.split())

@@ -157,6 +157,10 @@ def test_impossible_wishes():
         units("A cat.", text="word")
 
 
+# Fifty sentences of held-out IIW descriptions, drawn at random: image, sentence, verdict, tokens of each unit. Each
+# was read and judged by the paper's definition of a unit. *Over*: some cut leaves a text that no one would write
+# (*its mouth is*); *under*: some unit adds several details; *good*: neither. ``docs/results/detail-units.md`` gives
+# the shares.
 READ_BY_EYE = """
 25 5 under 6 10 5
 35 0 good 8 8 6 7 5
@@ -208,12 +212,6 @@ READ_BY_EYE = """
 360 5 over 6 5
 365 3 over 4 9
 385 2 over 25 10
-"""
-"""Fifty sentences of held-out IIW descriptions, drawn at random: image, sentence, verdict, tokens of each unit.
-
-Each was read and judged by the paper's definition of a unit. *Over*: some cut leaves a text that no one would write
-(*its mouth is*); *under*: some unit adds several details; *good*: neither. ``docs/results/detail-units.md`` gives
-the shares.
 """
 
 

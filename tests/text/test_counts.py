@@ -13,7 +13,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.text.counts import COUNT, CountsKind, KeyCounts, LazyCounts, merge_counts
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 KIND = CountsKind("captious-test", 1, "table of counts", "captious test")
 

@@ -10,7 +10,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.cider import Cider
 from captious.text.idf import DocumentFrequency, find, from_pickle, get_named_path, list_names, load
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 REFERENCES = {
     "1": ["a red dog runs on the grass", "a dog is running"],

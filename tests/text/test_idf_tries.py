@@ -8,7 +8,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.text.idf import DocumentFrequency, NgramTrie, sum_counts
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 WORDS = [f"{letter}{number}" for letter in "abc" for number in range(4)]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import captious
 from captious.errors import InputError, MissingExtra
-from captious.text import _segmenters
-from captious.text.tables import tokenize
+from captious.text import tokenizers
+from captious.text.ngram_tables import tokenize
 from captious.text.tokenizers import TOKENIZERS, Tokenizer, find_tokenizer
 
 REAL = [
@@ -105,13 +105,13 @@ def test_mecab_has_sacrebleus_words_of_the_normalized_text_less_the_marks(name, 
         pytest.importorskip(library)
     theirs = sacrebleu_tokens(module, original)
     for text in REAL + RANDOM:
-        expected = [one for one in theirs(unicodedata.normalize("NFKC", text)) if one not in _segmenters.MARKS]
+        expected = [one for one in theirs(unicodedata.normalize("NFKC", text)) if one not in tokenizers.MARKS]
         assert TOKENIZERS[name].tokenize(text) == expected, text
 
 
 def test_the_marks_are_the_37_of_multicaptioneval():
     written = ". ... · , 。 、 : ; ? ! '' ' `` ` \" - -- _ / \\ 《 》 ( ) [ ] { } > < = + @ # % & *"
-    assert set(written.split()) == _segmenters.MARKS and len(_segmenters.MARKS) == 37
+    assert set(written.split()) == tokenizers.MARKS and len(tokenizers.MARKS) == 37
 
 
 def test_jieba_cuts_in_its_precise_mode_and_keeps_its_cache_at_home(tmp_path, monkeypatch, capfd):
@@ -120,7 +120,7 @@ def test_jieba_cuts_in_its_precise_mode_and_keeps_its_cache_at_home(tmp_path, mo
     shared.mkdir()
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(shared))
-    _segmenters._load_jieba.cache_clear()
+    tokenizers._load_jieba.cache_clear()
     assert TOKENIZERS["zh-jieba"].tokenize("一只棕色的狗，在草地上奔跑。") == [
         "一只", "棕色", "的", "狗", "在", "草地", "上", "奔跑",
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def test_jieba_cuts_in_its_precise_mode_and_keeps_its_cache_at_home(tmp_path, mo
     assert capfd.readouterr() == ("", ""), "jieba says on standard error that it builds its dictionary"
     for text in REAL:
         words = " ".join(jieba.cut(unicodedata.normalize("NFKC", text))).split()
-        assert TOKENIZERS["zh-jieba"].tokenize(text) == [word for word in words if word not in _segmenters.MARKS]
+        assert TOKENIZERS["zh-jieba"].tokenize(text) == [word for word in words if word not in tokenizers.MARKS]
 
 
 def test_thai_words_break_where_the_vowel_am_is_taken_apart():
@@ -146,7 +146,7 @@ def test_sudachi_gives_short_units():
 
 @pytest.mark.parametrize("name", [name for name, one in TOKENIZERS.items() if one.packages])
 def test_the_signature_names_the_packages_that_segment(name, monkeypatch):
-    monkeypatch.setattr(_segmenters, "get_installed_version", lambda package, extra: "9.8")
+    monkeypatch.setattr(tokenizers, "get_installed_version", lambda package, extra: "9.8")
     tokenizer = TOKENIZERS[name]
     assert str(tokenizer) == f"{name}.1[{'+'.join(f'{package}-9.8' for package in tokenizer.packages)}]"
 
@@ -163,7 +163,7 @@ def test_the_signature_names_the_packages_that_segment(name, monkeypatch):
 )
 def test_a_missing_package_is_one_line_that_names_the_extra(name, module, extra, loader, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    getattr(_segmenters, loader).cache_clear()
+    getattr(tokenizers, loader).cache_clear()
     with pytest.raises(MissingExtra, match=rf"^this needs {module}, which is not installed: .*captious\[{extra}\]'$"):
         TOKENIZERS[name].tokenize("犬")
 
@@ -173,11 +173,11 @@ def test_the_version_of_a_missing_package_is_one_line_too():
         str(Tokenizer("made-up", 1, str.split, bool, packages=("no-such-package",), extra="zh"))
 
 
-@pytest.mark.parametrize("dictionary", [None, (5, None), (_segmenters.IPADIC, "a user's")])
+@pytest.mark.parametrize("dictionary", [None, (5, None), (tokenizers.IPADIC, "a user's")])
 def test_another_dictionary_of_mecab_is_refused(dictionary, monkeypatch):
     pytest.importorskip("MeCab")
     monkeypatch.setattr("MeCab.Tagger", lambda arguments: FakeTagger(dictionary))
-    _segmenters._load_mecab.cache_clear()
+    tokenizers._load_mecab.cache_clear()
     with pytest.raises(
         InputError, match=r"^MeCab: (its dictionary ipadic cannot be opened|a dictionary of [\d,]+ words)"
     ):

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from captious.edits.lexicon import CaptionCorpus
+from captious.models._model_tokenizers import read_tokenizer
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import read_tokenizer
 from captious.models.clip import wrap
 from captious.models.mini import WordTokenizer
 

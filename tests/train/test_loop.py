@@ -15,9 +15,9 @@ from captious.errors import InputError
 from captious.options import Runtime
 from captious.train import _loop as log
 from captious.train._loop import StopSignal
-from captious.train.options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training
 from captious.train.run import Trained
 from captious.train.run import train as run
+from captious.train.training_options import ClipOptions, LongClipOptions, Settings, SpecsOptions, Training
 
 QUICK = Settings(2, 4, 3, 1e-3, warmup_steps=2, gather=False, save_every=1000)
 CPU = Runtime(device="cpu", workers=1)
@@ -377,12 +377,12 @@ def test_memory_that_runs_out_halves_what_is_encoded_at_once(job, monkeypatch):
 
 
 def test_memory_that_runs_out_is_one_line(job, monkeypatch):
-    from captious.train._contrast import Contrast
+    from captious.train._contrast import ClipContrast
 
     def full(self, batch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
-    monkeypatch.setattr(Contrast, "parts", full)
+    monkeypatch.setattr(ClipContrast, "parts", full)
     with pytest.raises(InputError, match=r"out of memory with batch_size=4: try batch_size=2 accumulate=6") as error:
         train(job("clip"))
     assert "\n" not in str(error.value)

@@ -55,8 +55,8 @@ def test_changed_words_are_marked(tagger):
     corpus = CaptionCorpus.of({"1": ["a dog, a dogsled"], "2": ["the cat"]})
     made = make_negatives(corpus, ("substitute",), tagger=tagger)
     before, after = mark_changes(made, 0)
-    assert [(span.text, span.tone) for span in before.spans if span.tone] == [("dog", "bad")]
-    assert [(span.text, span.tone) for span in after.spans if span.tone] == [("cat", "good")]
+    assert [(span.text, span.tone) for span in before.spans if span.tone] == [("dog", "strong")]
+    assert [(span.text, span.tone) for span in after.spans if span.tone] == [("cat", "bad")]
     assert str(before) == "a dog, a dogsled" and str(after) == made.texts[0]
 
 

@@ -8,12 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from captious.train._contrast import Contrast, SoftContrast
+from captious.train._contrast import ClipContrast, SoftContrast
 from captious.train._data import TokenFrame, TokenLists
 from captious.train._objective import TrainingBatch
 
+# Three images with two, three and one captions.
 FIRST = np.array([0, 2, 5, 6])
-"""Three images with two, three and one captions."""
 
 
 class Towers:
@@ -67,7 +67,7 @@ def test_one_caption_and_hard_targets_are_the_plain_contrast(made):
     _, _, given = made
     chosen = np.array([[1], [4], [5]])
     soft = SoftContrast(*given, per_image=1).parts(batch(chosen))["loss"]
-    plain = Contrast(*given).parts(batch(chosen))["loss"]
+    plain = ClipContrast(*given).parts(batch(chosen))["loss"]
     torch.testing.assert_close(soft, plain)
 
 

@@ -13,8 +13,8 @@ from captious.train._contrast import cut_first_sentence, make_encoder, stretch_p
 from captious.train._data import Example
 from captious.train._specs import add_units
 from captious.train._towers import lock
-from captious.train.options import ClipOptions, Settings, SpecsOptions, Training, UmicOptions
 from captious.train.run import train
+from captious.train.training_options import ClipOptions, Settings, SpecsOptions, Training, UmicOptions
 
 
 def test_units_are_found_where_rows_have_none():

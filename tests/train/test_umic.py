@@ -21,8 +21,8 @@ from captious.train._umic import (
     sort_examples,
     split_held_out,
 )
-from captious.train.options import Training, UmicOptions
 from captious.train.run import train as run
+from captious.train.training_options import Training, UmicOptions
 
 SETTINGS = replace(UmicOptions.published, epochs=3, batch_size=20, lr=1e-3)
 SMALL = "fusion(width=16,layers=1)"
@@ -279,3 +279,33 @@ def test_the_command(data, base, tmp_path):
     record = json.loads(done.stdout[done.stdout.index("{") :])
     assert record["finished"] and record["validations"][0]["step"] == 0
     assert json.loads((tmp_path / "out" / "captious-training.json").read_text())["settings"]["lr"] == 5e-4
+
+
+def test_the_preset_of_the_released_trainer(data, base, tmp_path):
+    from captious.cli.app import build_app
+
+    settings = UmicOptions(preset="released").resolve_settings(UmicOptions.published)
+    # train_metric.py of hwanheelee1993/UMIC at commit 1f1d434, its defaults
+    assert (settings.lr, settings.weight_decay, settings.beta2, settings.clip_norm) == (1e-5, 0, 0.98, 0.25)
+    assert (settings.total_steps, settings.warmup_steps, settings.accumulate) == (100_000, 4_000, 16)
+    asked = replace(UmicOptions.published, lr=3e-5, epochs=2)
+    named = UmicOptions(preset="released").resolve_settings(asked)
+    assert (named.lr, named.epochs, named.total_steps, named.clip_norm) == (3e-5, 2, None, 0.25)
+
+    given = [
+        "train",
+        "umic",
+        str(data / "short.jsonl"),
+        "--images",
+        str(data / "images"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    sizes = ["--encoder", str(base), "--backbone", SMALL, "--device", "cpu", "--preset", "released", "--draws", "1"]
+    steps = ["--total-steps", "7", "--accumulate", "1", "--batch-size", "8", "--hold-out", "0.2"]
+    done = CliRunner().invoke(build_app(), [*given, *sizes, *steps])
+    assert done.exit_code == 0, done.output
+    log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    rates = [line["lr"] for line in log if "lr" in line]
+    # one warm-up step (a fifth of seven), then 1 - k / 6
+    assert rates == pytest.approx([1e-5, *(1e-5 * (1 - k / 6) for k in range(6))])

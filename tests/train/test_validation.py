@@ -11,8 +11,8 @@ from captious.options import Reading, Resampling, Runtime
 from captious.probes.retrieval import measure_recalls
 from captious.probes.specificity import probe_specificity, read_details
 from captious.probes.vectors import encode_captions
-from captious.train.options import ClipOptions, SpecsOptions, Training
 from captious.train.run import train
+from captious.train.training_options import ClipOptions, SpecsOptions, Training
 
 ONCE = Resampling(samples=0)
 

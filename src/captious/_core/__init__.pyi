@@ -3,10 +3,10 @@ import captious._core.files
 import captious._core.hashing
 import captious._core.languages
 import captious._core.lazy
+import captious._core.notation
 import captious._core.numbers
 import captious._core.plugins
 import captious._core.random
 import captious._core.records
-import captious._core.specs
 import captious._core.types
 import captious._core.values

@@ -25,20 +25,20 @@ from typing import Any
 
 from captious.errors import InputError
 
+# The file that makes a folder a run: what ``captious score`` writes and other commands open.
 RUN = "captious-run.json"
-"""The file that makes a folder a run: what ``captious score`` writes and other commands open."""
+# The data of any other folder that captious writes: a comparison, a study, a site, an export.
 OUTPUT = "captious-output.json"
-"""The data of any other folder that captious writes: a comparison, a study, a site, an export."""
+# A folder that has none of these files was not written by captious and is never replaced.
 OWN = (RUN, OUTPUT)
-"""A folder that has none of these files was not written by captious and is never replaced."""
 
 
+# Standard input, and the pipes of a shell's process substitution.
 _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
-"""Standard input, and the pipes of a shell's process substitution."""
 
 
+# Bytes of a file that a person wrote, such as a prompt or a key, at most.
 SMALL = 1_000_000
-"""Bytes of a file that a person wrote, such as a prompt or a key, at most."""
 
 
 def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
@@ -94,8 +94,8 @@ def make_private(path: str | Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
 
 
+# The mode of files that hold what people said, or what was paid for.
 PRIVATE = 0o600
-"""The mode of files that hold what people said, or what was paid for."""
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def whole_folder(path: str | Path, overwrite: bool = False, *markers: str) -> It
 
     An existing folder with the file ``marker`` is replaced only with ``overwrite``; one without it is never replaced.
     """
-    target = Path(path).resolve()
+    target = Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for a loop of links
     refuse_occupied(target, overwrite, *markers)  # it has swept
     target.parent.mkdir(parents=True, exist_ok=True)
     with _draft_folder(target) as draft:
@@ -174,14 +174,14 @@ def _naming(draft: Path, target: Path) -> Iterator[None]:
         raise
 
 
+# Errors of a write that finds no space, which name no file.
 FULL = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []))
-"""Errors of a write that finds no space, which name no file."""
 _SWEPT: set[Path] = set()
 _LEFT_BEHIND = re.compile(
     r"\.(?P<name>.+?)\.(?:(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)\.)?[0-9a-f]{8}\.(?P<kind>part|old)"
 )
+# Seconds without a change after which a draft of another host, or one that does not say whose it is, is given up.
 _PATIENCE = 24 * 3600.0
-"""Seconds without a change after which a draft of another host, or one that does not say whose it is, is given up."""
 
 
 def sweep(target: Path) -> None:

@@ -72,8 +72,8 @@ class ObjectName(str):
         return self  # not a second encoder for the copy of a metric
 
 
+# Names in use. Weak, because an encoder may be large, and a training loop may make one after the other.
 _NAMES: WeakValueDictionary[str, ObjectName] = WeakValueDictionary()
-"""Names in use. Weak, because an encoder may be large, and a training loop may make one after the other."""
 _NAME = re.compile(r"[^\s|#,()\"']+")
 
 

@@ -110,6 +110,8 @@ def format_value(value: Any) -> str:
 def _convert_value(field: Field[Any], value: Any, hint: Any, where: str) -> Any:
     """Convert a value of a table to the type of its field."""
     name = field.name
+    if get_origin(hint) in (Union, UnionType) and is_dataclass(get_args(hint)[0]):  # an optional table
+        hint = get_args(hint)[0]
     inner = get_args(hint)[0] if get_origin(hint) is tuple else hint
     if is_dataclass(inner):
         several = inner is not hint
@@ -161,8 +163,13 @@ def has_type(value: Any, hint: Any) -> bool:
         parts = get_args(hint)
         kinds = parts[:1] * len(value) if parts[-1] is Ellipsis and isinstance(value, tuple) else parts
         return isinstance(value, tuple) and len(value) == len(kinds) and all(map(has_type, value, kinds))
+    if get_origin(hint) is dict:
+        keys, cells = get_args(hint)
+        return isinstance(value, dict) and all(has_type(a, keys) and has_type(b, cells) for a, b in value.items())
     if get_origin(hint) is Literal:
         return isinstance(value, str) and value in get_args(hint)
+    if hint is Any:
+        return True
     if isinstance(value, bool) or hint is bool:
         return isinstance(value, bool) and hint is bool
     return isinstance(value, (int, float)) and math.isfinite(value) if hint is float else isinstance(value, hint)

@@ -5,7 +5,7 @@ from captious.bias.classifiers.lstm import Lstm as Lstm
 from captious.bias.corpus import AuditedCaptioner as AuditedCaptioner
 from captious.bias.corpus import read_subjects as read_subjects
 from captious.bias.lic import Lic as Lic
-from captious.bias.masking import Mask as Mask
+from captious.bias.masks import Mask as Mask
 from captious.bias.protocol import PRESETS as PRESETS
 from captious.bias.protocol import Protocol as Protocol
 from captious.bias.protocol import find_preset as find_preset

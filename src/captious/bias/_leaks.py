@@ -13,7 +13,7 @@ import numpy as np
 
 from captious._core.types import Floats, Ints
 from captious.bias.classifiers._encoding import Captions
-from captious.bias.masking import MASKED, UNKNOWN, Tokens
+from captious.bias.masks import MASKED, UNKNOWN, Tokens
 
 # Least number of captions with a leaking word, and least share of them in one class.
 LEAST = 10

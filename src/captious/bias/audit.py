@@ -19,19 +19,41 @@ from captious._version import __version__
 from captious.bias._leaks import LEAST, SHARE, Leak, Prediction, find_leaking_words, find_salient_ngrams, select_surest
 from captious.bias.corpus import AuditedCaptioner, Classifier, ClassifierTask, MaskedCorpus, read_subjects
 from captious.bias.lic import POINTS, Lic, chance, score_items
-from captious.bias.masking import as_text
+from captious.bias.masks import Tokens, as_text
 from captious.bias.protocol import Protocol, protocol_for
 from captious.engines.tasks import run_tasks
 from captious.errors import InputError
 from captious.options import Engine, Reading, Runtime, get_runtime, using
-from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
+from captious.render import (
+    Answer,
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Entry,
+    Evidence,
+    Figure,
+    Group,
+    Line,
+    Phrase,
+    Result,
+    Series,
+    Span,
+    Table,
+    Text,
+    link,
+    open_evidence,
+)
+from captious.render.answers import NAMES
 from captious.render.document import Value
-from captious.render.tables import get_records, write_jsonl
+from captious.render.exports import get_records, write_jsonl
 
+# Leaking words that the terminal names of a captioner; half as many where there are several.
 SHOWN_LEAKS = 8
-"""Leaking words that the terminal names of a captioner; half as many where there are several."""
+# Captions of each source that a click on a leaking word shows.
+SHOWN_CAPTIONS = 20
+# A vocabulary that hides a larger share of the human words comes with a warning.
 MOSTLY_HIDDEN = 0.5
-"""A vocabulary that hides a larger share of the human words comes with a warning."""
 
 
 @dataclass(frozen=True)
@@ -250,10 +272,12 @@ class Audit(Result):
                 Group("All leaking words", [leaks]),
                 Group("Seeds", [seeds]),
                 self._facts(),
+                *self._build_leak_panels(),
             ],
             warnings=self.warnings,
             notes=self.notes,
             signatures=[self.signature()],
+            answer=self._answer(),
             data={
                 "kind": "bias audit",
                 "classes": self.classes,
@@ -270,7 +294,26 @@ class Audit(Result):
                 },
                 **{table.key: get_records(table) for table in tables},
             },
+            page=f"Bias audit of {', '.join(corpus.subject.name for corpus in self.corpora)}: LIC for "
+            f"{', '.join(self.classes)}",
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: whether each captioner reveals the label more than people do."""
+        parts: list[str | Figure] = []
+        column = self._make_lic_column()
+        for row in self.rows[:NAMES]:
+            if not row.lic.differs:
+                verdict = "is not shown to reveal the label more or less than people do"
+            else:
+                verdict = f"reveals the label {'more' if row.lic.lic > 0 else 'less'} than people do"
+            cell = Cell(row.lic.lic, *row.lic.interval)
+            parts += [f"{row.model} {verdict} ({row.classifier}): LIC is ", Figure(cell, column), " points"]
+            parts.append("; one seed only. " if len(self.protocol.seeds) == 1 else ". ")
+        return [*parts, f"{len(self.rows) - NAMES} more are below."] if len(self.rows) > NAMES else parts
+
+    def _make_lic_column(self) -> Column:
+        return Column("LIC", decimals=1, signed=True, level=self.protocol.level, bold=True)
 
     def write_files(self, folder: Path) -> None:
         """Write the leaking words."""
@@ -282,7 +325,7 @@ class Audit(Result):
             "classifier",
             Column("LIC_M ± sd", decimals=1, key="lic_m", latex=r"$\mathrm{LIC}_M$"),
             Column("LIC_D ± sd", decimals=1, key="lic_d", latex=r"$\mathrm{LIC}_D$"),
-            Column("LIC", decimals=1, signed=True, level=self.protocol.level, bold=True),
+            self._make_lic_column(),
             Column("p", "p", latex=None),
             _make_percent_column("accuracy, model", 1),
             _make_percent_column("accuracy, people", 1),
@@ -319,12 +362,54 @@ class Audit(Result):
         shown = SHOWN_LEAKS if len(people) == 1 else SHOWN_LEAKS // 2
         lines = []
         for name, leaks in lists.items():
-            words = ", ".join(f"{leak.word} → {leak.label} {leak.share:.0%}" for leak in leaks[:shown])
+            parts: list[str | Span] = [f"{name}: "]
+            for number, leak in enumerate(leaks[:shown]):
+                word = Span(leak.word, href=self._open_leak(leak))
+                parts += [", " * (number > 0), word, f" → {leak.label} {leak.share:.0%}"]
             more = f", and {len(leaks) - shown} more" if len(leaks) > shown else ""
             if leaks:
-                lines.append(f"{name}: {words}{more}")
+                lines.append(Phrase.of(*parts, more))
         if lines:
             yield Text(lines, "Words that almost reveal the label on their own", bullets=True)
+
+    @cached_property
+    def _leaking_words(self) -> list[str]:
+        return list(dict.fromkeys(leak.word for leaks in self.leaks.values() for leak in leaks))
+
+    def _open_leak(self, leak: Leak) -> str:
+        """Return the address of the captions with a leaking word."""
+        return open_evidence(f"word-{self._leaking_words.index(leak.word)}")
+
+    def _build_leak_panels(self) -> Iterator[Evidence]:
+        """Yield the captions with each leaking word, as the classifiers read them: of models, then of people."""
+        for number, word in enumerate(self._leaking_words):
+            entries: list[Entry] = []
+            found = 0
+            for corpus in self.corpora:
+                name = corpus.subject.name
+                for who, columns in ((name, [corpus.model]), (f"{name}, people", corpus.humans)):
+                    own = [
+                        (index, column[index])
+                        for index in range(len(corpus.subject.ids))
+                        for column in columns
+                        if word in column[index]
+                    ]
+                    found += len(own)
+                    entries += [self._build_leak_entry(corpus, who, word, *one) for one in own[:SHOWN_CAPTIONS]]
+            note = "Masked words are written as the classifiers read them."
+            if found > len(entries):
+                note += f" At most {SHOWN_CAPTIONS} captions of each source are shown."
+            yield Evidence(f"word-{number}", f"{word}: {found:,} captions", entries, note)
+
+    def _build_leak_entry(self, corpus: MaskedCorpus, who: str, word: str, index: int, caption: Tokens) -> Entry:
+        symbol = f"[{self.protocol.mask.token.upper()}]"
+        parts: list[str | Span] = []
+        for token in caption:
+            text = as_text((token,), symbol, "[UNKNOWN]")
+            parts += [Span(text, "bad") if token == word else text, " "]
+        return Entry(
+            corpus.subject.ids[index], [Line(Phrase.of(*parts[:-1]), who)], facts=[corpus.subject.labels[index]]
+        )
 
     def _charts(self) -> Iterator[Chart]:
         lics, names = [row.lic for row in self.rows], [f"{row.model} · {row.classifier}" for row in self.rows]
@@ -392,7 +477,11 @@ class Audit(Result):
             _make_percent_column("share"),
             Column("captions"),
         ]
-        rows: list[Sequence[Value]] = [[*keys, *leak] for keys, leaks in self.leaks.items() for leak in leaks]
+        rows: list[Sequence[Value]] = [
+            [*keys, link(leak.word, self._open_leak(leak)), *leak[1:]]
+            for keys, leaks in self.leaks.items()
+            for leak in leaks
+        ]
         note = (
             f"Words of at least {LEAST} captions that belong to one label in {SHARE:.0%} of them, labels made equally "
             "frequent. Should the mask hold them?"

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from captious._core.types import Floats, Ints
-from captious.bias.masking import (
+from captious.bias.masks import (
     Style,
     Tokens,
     choose_vocabulary,
@@ -30,9 +31,9 @@ from captious.io.join import Gathered, gather_candidates, gather_column, gather_
 from captious.io.read import refuse_unused
 from captious.options import Reading
 
-# Least number of images of a class; fewer cannot be split into training and test.
+# Fewest images of a class: fewer cannot be split into training and test.
 LEAST = 10
-# Default number of human captions of an image.
+# Default number of human captions per image.
 HUMANS = 5
 
 
@@ -61,14 +62,14 @@ def draw_split(
     # Sorted by id, so that the draw does not depend on the order of rows in a file.
     for index in sorted(range(len(ids)), key=ids.__getitem__):
         by_class.setdefault(labels[index], []).append(index)
-    least = min(map(len, by_class.values()))
-    tested = round(share * least)
+    rarest = min(map(len, by_class.values()))
+    test_size = round(share * rarest)
     train: list[int] = []
     test: list[int] = []
     for label in sorted(by_class):
-        drawn = rng.sample(by_class[label], least)
-        train += drawn[tested:]
-        test += drawn[:tested]
+        drawn = rng.sample(by_class[label], rarest)
+        train += drawn[test_size:]
+        test += drawn[:test_size]
     rng.shuffle(train)
     rng.shuffle(test)
     return TrainTestSplit(np.array(train, dtype=np.int64), np.array(test, dtype=np.int64))
@@ -149,6 +150,25 @@ class AuditedCaptioner:
         return subject
 
 
+# Endings of files that are captions of a captioner in a folder.
+CAPTION_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".jsonl.gz", ".json.gz", ".csv.gz")
+
+
+def list_captioner_files(sources: Sequence[str]) -> list[str]:
+    """Return the files, with those of a folder in its place, by name; a folder without any is an error."""
+    files: list[str] = []
+    for source in sources:
+        folder = Path(source)
+        if not folder.is_dir():
+            files.append(source)
+            continue
+        found = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith(CAPTION_FILES))
+        if not found:
+            raise InputError(f"{source}: a folder without files of captions ({', '.join(CAPTION_FILES[:5])})")
+        files += [str(path) for path in found]
+    return files
+
+
 def read_subjects(
     sources: Any,
     label: str,
@@ -159,7 +179,8 @@ def read_subjects(
     """Read one captioner per source, or per source and column if ``candidate_column`` names several with commas.
 
     Sources are a list, or a dictionary by the name of the captioner: files, or anything else that ``captious.read``
-    takes. Labels are a column of the captions or of the references, or given by id in ``labels``, then for all images.
+    takes. Labels are the column ``label`` of the captions or of the references; or ``labels`` is a file, or rows, that
+    has them by id for all images.
     """
     refuse_unused(reading)
     if isinstance(sources, Mapping):
@@ -167,7 +188,7 @@ def read_subjects(
     else:
         sources = list(sources) if isinstance(sources, (list, tuple)) else [sources]
         names = [get_stem(get_name(source)) for source in sources]
-    people = (
+    humans = (
         None
         if reading.references is None
         else gather_references(read_rows(reading.references, role="references"), reading)
@@ -180,8 +201,8 @@ def read_subjects(
             rows = gather_candidates(read_rows(source, reading.format), replace(reading, candidate_column=column))
             parts = [name] * (len(sources) > 1) + [column] * (len(columns) > 1)
             full_name = "-".join(filter(None, parts)) or column or name
-            own = _collect_labels(get_name(source), rows, people, label) if by_id is None else by_id
-            subjects.append(_build_subject(full_name, get_name(source), rows, people, own, number))
+            own_labels = _collect_labels(get_name(source), rows, humans, label) if by_id is None else by_id
+            subjects.append(_build_subject(full_name, get_name(source), rows, humans, own_labels, number))
     if repeated := [name for name, number in Counter(one.name for one in subjects).items() if number > 1]:
         raise InputError(f"two captioners are called {repeated[0]!r}: pass a dictionary of sources by different names")
     return subjects
@@ -228,7 +249,7 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True, eq=False)
 class ClassifierTask:
-    """Masked captions with labels, split for one seed.
+    """What a classifier is trained and tested on: masked captions with labels, split for one seed.
 
     ``role`` is ``model`` or ``human-0`` … ``human-4``. All randomness of a task comes from its seed and role: not from
     the captioner's name, so that captioners are compared under the same draws, and not from other tasks.
@@ -278,7 +299,7 @@ class Classifier(typing.Protocol):
         """The name in tables."""
 
     def settings(self) -> Mapping[str, Any]:
-        """Return everything that can change its numbers."""
+        """Return every setting that can change results."""
 
     def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
         """Group tasks that are trained together."""
@@ -289,7 +310,10 @@ class Classifier(typing.Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MaskedCorpus:
-    """Masked model captions, masked and aligned human captions by index, and class indices."""
+    """Masked captions of a model and of people, with the index of each class.
+
+    ``humans[i]`` are the i-th human captions of all images, with words outside the allowed vocabulary replaced.
+    """
 
     subject: AuditedCaptioner
     protocol: Protocol
@@ -338,10 +362,10 @@ class MaskedCorpus:
 
     @cached_property
     def unknown(self) -> float:
-        """The share of human words that alignment hid."""
+        """The share of words of human captions that were replaced because they are not in the allowed vocabulary."""
         return measure_unknown_share(self.people)
 
     @property
     def empty(self) -> tuple[int, int]:
-        """The numbers of model and of human captions that consist of symbols only after masking."""
+        """The numbers of model captions and of human captions that have only symbols left after masking."""
         return count_empty(self.model), count_empty(self.people)

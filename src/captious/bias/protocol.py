@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from captious.bias.masking import LISTS, Mask, Style
+from captious.bias.masks import LISTS, Mask, Style
 from captious.errors import InputError, format_suggestion
 from captious.options import Resampling
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import logging
 import os
@@ -11,17 +12,29 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import click
 
 from captious._core.files import FULL
 from captious._version import __version__
-from captious.cli import everyday
-from captious.cli.commands import CommandGroup, LazyGroup
-from captious.cli.completion import make_completion_options
-from captious.cli.session import AUDIT, JUDGE, MODELS
+from captious.cli.commands import CommandGroup, LazyCommand, LazyGroup
+from captious.cli.session import AUDIT, EVERYDAY, JUDGE, MODELS
 from captious.errors import InputError, format_suggestion
 
+# Everyday commands with the module of each; its function has the name of the command.
+COMMANDS = {
+    "score": "score",
+    "keep": "everyday",
+    "compare": "everyday",
+    "gate": "gate",
+    "arena": "everyday",
+    "view": "everyday",
+    "check": "everyday",
+    "metrics": "cards",
+    "demo": "everyday",
+    "schema": "schema",
+}
 # Groups of commands with their panel and help; each is the `app` of the module with its name.
 GROUPS = {
     "study": (JUDGE, "Metrics against people: correlations with intervals, tests, agreement, power."),
@@ -42,13 +55,16 @@ GROUPS = {
 }
 
 
+# Shells with completion, and the word for the user's own.
+SHELLS = ("bash", "zsh", "fish")
+CURRENT = "current"
 # A word that would fill the screen, such as an id of thousands of characters; only its ends are shown.
 _LONG = re.compile(r"\S{400,}")
 
 
 @cache
 def build_app() -> CommandGroup:
-    """Build the tree of commands: the everyday ones, and the groups, which are imported when they are needed."""
+    """Build the tree of commands. The module of a command or a group is imported when it is needed."""
     version = click.Option(
         ["--version", "-V"],
         is_flag=True,
@@ -57,11 +73,17 @@ def build_app() -> CommandGroup:
         callback=_print_version,
         help="Print the version.",
     )
+    text = "Install completion for your shell, or for bash, zsh or fish."
+    install = _make_completion_option("--install-completion", "install_script", text)
+    show = _make_completion_option("--show-completion", "print_script", "Print the script of completion instead.")
     line = "Judge image captions: exact metrics with error bars, no Java."
-    root = CommandGroup("captious", line, params=[version, *make_completion_options()])
-    everyday.register(root)
+    root = CommandGroup("captious", line, params=[version, install, show])
+    for name, module in COMMANDS.items():
+        root.add_command(LazyCommand(name, module, EVERYDAY))
     for name, (panel, text) in GROUPS.items():
         root.add_command(LazyGroup(name, text, panel))
+    root.add_command(LazyCommand("judge-noise", "judge_noise", JUDGE))
+    root.add_command(LazyCommand("reproduce", "reproduce", JUDGE))
     return root
 
 
@@ -69,6 +91,93 @@ def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> 
     if wanted and not ctx.resilient_parsing:
         click.echo(f"captious {__version__}")
         ctx.exit()
+
+
+def _make_completion_option(flag: str, action: str, text: str) -> click.Option:
+    """Return an option that runs a function of `captious.cli.completion` for a shell; without one, for the user's."""
+
+    def callback(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+        if shell is not None and not ctx.resilient_parsing:
+            from captious.cli import completion
+
+            getattr(completion, action)(_find_shell() if shell == CURRENT else shell)
+            ctx.exit()
+
+    return click.Option(
+        [flag],
+        type=click.Choice([*SHELLS, CURRENT]),
+        is_flag=False,
+        flag_value=CURRENT,
+        is_eager=True,
+        expose_value=False,
+        callback=callback,
+        help=text,
+    )
+
+
+def _find_shell() -> str:
+    """Return the name of the user's shell; raise InputError if it has no completion."""
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise InputError(f"$SHELL is {name!r}, expected {', '.join(SHELLS)}; name one of them after the option")
+    return name
+
+
+# What a terminal prints in place of a character that it cannot encode, such as τ on a Windows console (cp1252).
+_PLAIN = {
+    "τ": "tau",
+    "ρ": "rho",
+    "α": "alpha",
+    "κ": "kappa",
+    "Δ": "Delta",
+    "λ": "lambda",
+    "Σ": "sum",
+    "σ": "sigma",
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "×": "x",
+    "±": "+/-",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "≈": "~",
+    "→": "->",
+    "“": '"',
+    "”": '"',
+    "‘": "'",
+    "’": "'",
+    "…": "...",
+    "·": "-",
+    "√": "sqrt",
+    "∞": "inf",
+    "✓": "yes",
+    "✗": "no",
+    "²": "^2",
+    "³": "^3",
+    "₁": "1",
+    "₂": "2",
+    "½": "1/2",
+    "█": "#",
+    "▁": "_",
+    "←": "<-",
+}
+# The error handler of standard output and standard error.
+PLAIN_ERRORS = "captious-plain"
+
+
+def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Return plain characters for those that a stream cannot encode, "?" for any other: the handler `PLAIN_ERRORS`.
+
+    >>> "τ-b − 1, 猫".encode("cp1252", PLAIN_ERRORS)
+    b'tau-b - 1, ?'
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(PLAIN_ERRORS, replace_unencodable)
 
 
 def main() -> None:
@@ -80,8 +189,7 @@ def run(app: click.Command, name: str = "captious") -> None:
     """Run a tree of commands; a user error prints one line on standard error and exits with code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot encode a character shows "?" instead of failing.
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=PLAIN_ERRORS)
             if os.name == "nt" and not stream.isatty():
                 stream.reconfigure(encoding="utf-8")  # files and pipes have the same bytes on all systems
     try:

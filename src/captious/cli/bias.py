@@ -27,7 +27,9 @@ app = CommandGroup("bias")
 
 @command(app)
 def lic(
-    predictions: Annotated[tuple[str, ...], Argument("Files of captions, one per captioner; NAME=FILE names it.")],
+    predictions: Annotated[
+        tuple[str, ...], Argument("Files of captions, one per captioner, or a folder of them; NAME=FILE names it.")
+    ],
     label: Label,
     session: Annotated[Session, Only(*READING, "device", "cache", "level", "out", "overwrite", "json", "latex", "csv")],
     engine: Annotated[Engine, Only("engine", "jobs", "address", "gpus")],
@@ -64,11 +66,12 @@ def lic(
     --jobs 4 trains in four processes; --engine ray --gpus 1 on all GPUs of a cluster. The numbers do not change.
 
     Example: captious bias lic preds.jsonl --references humans.jsonl --label gender --mask gender --classifier lstm
+    Example: captious bias lic captioners/ --references humans.jsonl --label gender --preset relic-gender
     """
     from captious._core.files import get_data_folder
     from captious.bias.audit import audit
     from captious.bias.classifiers import make_classifier
-    from captious.bias.corpus import read_subjects
+    from captious.bias.corpus import list_captioner_files, read_subjects
     from captious.bias.protocol import protocol_for
     from captious.io.formats import name_files
 
@@ -80,7 +83,9 @@ def lic(
     stored = (work or get_data_folder() / "bias") if session.runtime.cache else None
     try:
         with session.working() as step:
-            subjects = read_subjects(name_files(predictions), label, session.reading, human_captions, labels)
+            subjects = read_subjects(
+                name_files(list_captioner_files(predictions)), label, session.reading, human_captions, labels
+            )
             step("training classifiers")
             result = audit(subjects, protocol, classifiers, work=stored, engine=engine)
     except KeyboardInterrupt:
@@ -96,7 +101,7 @@ def words(
     session: Annotated[Session, Only("json")],
 ) -> None:
     """Print the words that a mask hides, one per line: edit them and pass the file to --mask."""
-    from captious.bias.masking import LISTS, Mask, read_word_list
+    from captious.bias.masks import LISTS, Mask, read_word_list
 
     hidden = read_word_list(name) if name in LISTS else sorted(Mask.from_name(name).words)
     click.echo(json.dumps(hidden, ensure_ascii=False) if session.output.json else "\n".join(hidden))

@@ -187,6 +187,8 @@ TEXTS = {
     "spider.spice": "`spacy`, or a file that the original SPICE wrote",
     "capture.weights": "a model of sentence-transformers: a hub id or a folder",
     "capture.parser": "a model of spaCy, or the folder or hub id of a FACTUAL model",
+    "calibrated.file": "a file that `captious study calibrate` wrote",
+    "polos.weights": "a folder with `reprod.ckpt` and `hparams.yaml` of the authors",
     "umic.weights": "a folder that `captious train umic` wrote",
     "short": _MODEL,
     "long": _MODEL,

@@ -7,6 +7,7 @@ that runs does not load the others.
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -16,12 +17,20 @@ from typing import Any, TypeVar
 
 import click
 
-from captious.cli.messages import replace_arguments
 from captious.cli.params import Param, build_arguments, list_params
 from captious.errors import InputError, format_suggestion
-from captious.options import WORDING
+from captious.options import WORDING, Argument
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_ARGUMENT = re.compile(
+    r"""(?<!\w)'[^']*'(?!\w)            # quoted text stays: it has no group "name"
+      | \w\([^()]*\)                    # and so do parameters of a metric, such as cider(idf=refs)
+      | (?:^|(?<=[\s(]))(?P<name>[a-z_]+)=(?P<value>'[^']*'|[^\s,;()]*)""",
+    re.VERBOSE,
+)
+# Reading options as Python code passes them; on the command line each is a flag of its own.
+_READING = re.compile(r"\breading=Reading\(([^()]*)\)")
 
 
 def command(app: CommandGroup, name: str | None = None, panel: str | None = None) -> Callable[[Function], Function]:
@@ -123,6 +132,28 @@ class Command(click.Command):
         return f"; if it holds references, write -r {extra[0]}" if "references" in names else ""
 
 
+class LazyCommand(Command):
+    """A command whose function is imported from ``captious.cli.MODULE`` when it is run, or listed with its help."""
+
+    def __init__(self, name: str, module: str, panel: str) -> None:
+        click.Command.__init__(self, name)
+        self.module, self.panel = module, panel
+        del self.params, self.help  # click sets them; cached properties import the function when it is needed
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:  # type: ignore[override]
+        """The function of the command."""
+        loaded: Callable[..., Any] = getattr(
+            import_module(f"captious.cli.{self.module}"), (self.name or "").replace("-", "_")
+        )
+        return loaded
+
+    @cached_property
+    def help(self) -> str | None:  # type: ignore[override]
+        """The docstring of the function."""
+        return inspect.getdoc(self.function)
+
+
 class CommandGroup(click.Group):
     """A group of commands, in the order of registration."""
 
@@ -202,6 +233,34 @@ def _make_help_all_option() -> click.Option:
 
     text = "Show everything and exit."
     return click.Option([HELP_ALL], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text)
+
+
+def replace_arguments(message: str, params: Sequence[Param]) -> str:
+    """Replace the Python arguments in a message by flags.
+
+    >>> from captious.cli.params import Param
+    >>> from captious.options import Option
+    >>> images = Param("images", str, Option("Folder."), None)
+    >>> several = Param("several", bool, Option("Several."), False)
+    >>> replace_arguments("pass images=...; or reading=Reading(several=True), and bleu(images=1)", [images, several])
+    'pass --images; or --several, and bleu(images=1)'
+    """
+    options = {param.name: param for param in params if not isinstance(param.option, Argument)}
+
+    def flag(match: re.Match[str]) -> str:
+        param = options.get(match["name"] or "")
+        if param is None:
+            return match[0]
+        # "images=..." has no value, and in "seed=1." the period ends the sentence.
+        value = match["value"].rstrip(".…:")
+        punctuation = match["value"][len(value) :] if value else ""
+        if param.kind is bool:
+            # A flag sets the opposite of a switch's default. There is none for the default itself: it stays.
+            return param.flag + punctuation if value == str(not param.default) else match[0]
+        value = value.strip("'")
+        return f"{param.flag} {value}{punctuation}" if value else param.flag
+
+    return _ARGUMENT.sub(flag, _READING.sub(r"\1", message))
 
 
 def _repeat_flags(args: Sequence[str], flags: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``captious score``, ``keep``, ``compare``, ``gate``, ``arena``, ``view``, ``check``, ``metrics`` and ``demo``."""
+"""``captious keep``, ``compare``, ``arena``, ``view``, ``check`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from captious.cli.cards import metrics
-from captious.cli.commands import CommandGroup, command
-from captious.cli.gate import gate
-from captious.cli.messages import replace_arguments
+from captious.cli.commands import replace_arguments
 from captious.cli.params import Only, list_params
-from captious.cli.score import USUAL, score
 from captious.cli.session import (
-    EVERYDAY,
+    USUAL,
     Browser,
     EloPoints,
     Listening,
@@ -44,13 +40,6 @@ if TYPE_CHECKING:
     from captious.render import Document
 
 DEMO = Session(output=Output(out=Path("demo-report")))
-NAMES = ("score", "keep", "compare", "gate", "arena", "view", "check", "metrics", "demo")
-
-
-def register(app: CommandGroup) -> None:
-    """Add the commands."""
-    for function in (score, keep, compare, gate, arena, view, check, metrics, demo):
-        command(app, panel=EVERYDAY)(function)
 
 
 def keep(
@@ -69,7 +58,7 @@ def keep(
         str | None, Option("Keep the first of items with the same caption, image or column.", metavar="COLUMN")
     ] = None,
     sample: Annotated[int | None, Option("Keep a random sample of this size.", min=1, metavar="N")] = None,
-    seed: Annotated[int, Option("Random seed, kept in the result.")] = SEED,
+    seed: Annotated[int, Option("Random seed, kept in the result.", min=0, max=2**63 - 1)] = SEED,
 ) -> None:
     """Print how many items of a run pass a filter and why the others do not; with --out, write those that pass.
 
@@ -87,7 +76,7 @@ def keep(
     Example: captious keep run/ 'width >= 512' --unique caption --sample 1000 --seed 1 --out kept.txt
     """
     from captious.io.formats import name_files
-    from captious.runs.keep import keep
+    from captious.runs.keep_items import keep
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
@@ -151,7 +140,7 @@ def compare(
             missing=session.reading.missing,
             **tests,
         )
-    session.deliver(result)
+    session.deliver_runs(result)
 
 
 def arena(
@@ -191,12 +180,12 @@ def arena(
 
     paths = systems.files()
     with session.working() as step:
-        sets = {name: session.read(path) for name, path in paths.items()}
+        sets = {name: session.read_and_warn(path) for name, path in paths.items()}
         options: dict[str, Any] = {
             "missing": session.reading.missing,
             "comparisons": comparisons,
             "prompt": prompt or "",
-            "baselines": {name: session.read(path) for name, path in name_files(baselines).items()} or None,
+            "baselines": {name: session.read_and_warn(path) for name, path in name_files(baselines).items()} or None,
             "assign": assign,
             "orders": orders,
             "elo": elo,
@@ -230,16 +219,43 @@ def view(
             raise InputError("out=... as well as host=... or port=..., expected a folder to write or a server")
         _write_site(runs, session, Path(session.output.out), audio)
         return
-    from captious.studio.explore.server import ExplorerServer
+    from captious.studio.explore.explorer_server import ExplorerServer
 
     place = (listening.host, listening.port)
     report = _get_reward_report(runs, session)
-    server = ExplorerServer.of(runs.folders(), runs.ratings, session.reading.images, *place, audio, report)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, _find_image_folder(runs, session), *place, audio, report)
     click.echo(f"Open {server.link}")
+    _print_columns(runs)
     click.echo("Ctrl-C ends it.", err=True)
     if browser:
         open_browser(server.link)
     server.run()
+
+
+def _print_columns(runs: Runs) -> None:
+    """Print on standard error which columns the runs were scored from."""
+    from captious.runs.folder import open_runs
+
+    folders = runs.folders()
+    paths = folders.values() if isinstance(folders, dict) else folders
+    found = [(name or Path(path).name, run) for path in paths for name, run in open_runs(path).items()]
+    for name, run in found:
+        if line := run.marker.reading.get("columns"):
+            click.echo(f"{name}: {line}" if len(found) > 1 else line, err=True)
+
+
+def _find_image_folder(runs: Runs, session: Session) -> Path | None:
+    """Return the folder of --images, or the one with which this user wrote the first run that has one."""
+    if session.reading.images is not None:
+        return Path(session.reading.images)
+    from captious.runs.image_folders import recall_images
+
+    folders = runs.folders()
+    recalled = map(recall_images, folders.values() if isinstance(folders, dict) else folders)
+    folder = next(filter(None, recalled), None)
+    if folder is not None:
+        click.echo(f"note: images are shown from {folder}", err=True)
+    return folder
 
 
 def _get_reward_report(runs: Runs, session: Session) -> Callable[[], Document] | None:
@@ -265,17 +281,18 @@ def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None) -> 
     from captious._core.files import refuse_occupied
     from captious.render.progress import display
     from captious.render.terminal import warn
+    from captious.studio.explore.explorer_table import open_table
     from captious.studio.explore.site import export_site
-    from captious.studio.explore.table import open_table
 
     refuse_occupied(out, session.output.overwrite)
     with display() as shown:
-        table = open_table(runs.folders(), runs.ratings, session.reading.images, audio)
+        table = open_table(runs.folders(), runs.ratings, _find_image_folder(runs, session), audio)
         report = _get_reward_report(runs, session)
         document = report() if report else None
         unreadable = export_site(table, out, session.output.overwrite, partial(shown.advance, "images"), document)
     number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
     warn([*table.warnings, *([number] if unreadable else [])])
+    _print_columns(runs)
     click.echo(f"written: {out / 'index.html'}", err=True)
 
 
@@ -303,6 +320,7 @@ def check(
     ] = None,
 ) -> None:
     """Examine files of captions and report everything that is wrong. Exit code 2 if anything must be fixed."""
+    from captious.cli.score import score
     from captious.io.check import Findings, check
     from captious.render import Document
 
@@ -328,11 +346,20 @@ def check(
         raise click.exceptions.Exit(2)
 
 
-def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
+def demo(
+    session: Annotated[Session, Only("out", "overwrite")] = DEMO,
+    files: Annotated[Path | None, Option("Copy the files of the demo set there instead.", metavar="FOLDER")] = None,
+) -> None:
     """Score four captioners of the demo set, test their differences, and write the HTML report.
 
     CLIPScore and SPECS use captious-mini, a small encoder for drawn scenes that needs no torch.
+    With --files examples, copy captions, references, images and ratings into the folder examples, to try commands on.
     """
+    if files is not None:
+        if session.output.out != DEMO.output.out:
+            raise InputError("--files copies files and writes no report; leave out --out")
+        _copy_demo_files(files, session.output.overwrite)
+        return
     from captious._compare import compare
     from captious._demo import demo as sample_set
     from captious.render.document import is_file
@@ -352,4 +379,22 @@ def demo(session: Annotated[Session, Only("out", "overwrite")] = DEMO) -> None:
         f"Look at the captions, worst first:  {out if is_file(out) else Path(out) / 'report.html'}\n"
         f"Score your own:                     captious score preds.json --references refs.json\n"
         "With your photographs:              captious score preds.json --images photos/ --metrics clipscore,specs"
+    )
+
+
+def _copy_demo_files(folder: Path, overwrite: bool) -> None:
+    """Copy the files of the demo set, and print what they are and commands that read them."""
+    from captious._demo import CONTENTS
+    from captious._demo import demo as sample_set
+
+    target = sample_set().copy_files(folder, overwrite)
+    width = max(map(len, CONTENTS))
+    click.echo(f"{target}: 60 drawn scenes with captions, references, images and ratings")
+    for name, content in CONTENTS.items():
+        click.echo(f"  {name:{width}}  {content}")
+    captions, references = target / "predictions", target / "references.json"
+    click.echo(
+        f"Score:    captious score {captions / 'expert.json'} -r {references}\n"
+        f"Compare:  captious compare {captions / 'solid.json'} {captions / 'expert.json'} -r {references}\n"
+        f"Study:    captious study run {target / 'ratings.jsonl'} -r {references}"
     )

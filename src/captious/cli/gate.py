@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from captious.cli.messages import replace_arguments
+from captious.cli.commands import replace_arguments
 from captious.cli.params import Omit, Rare, list_params
 from captious.cli.session import Metrics, Session, ignore_closed_pipes
 from captious.errors import InputError, format_one_line

@@ -38,7 +38,7 @@ def edits(
 
     Example: captious make edits preds.jsonl -r refs.json --edits inject,negate --out edited.jsonl
     """
-    from captious.edits.table import edit_captions, find_edits
+    from captious.edits.edit_table import edit_captions, find_edits
 
     output = session.output
     wanted = find_edits(edits)
@@ -47,7 +47,7 @@ def edits(
     refuse_existing(output.out, output.overwrite)
     # --out is a file of captions here and not the report that `working` and `deliver` expect, so both get no output.
     with replace(session, output=replace(output, out=None)).working() as step:
-        texts = session.read(captions)
+        texts = session.read_and_warn(captions)
         step("editing")
         result = edit_captions(
             texts, wanted, seed=session.resampling.seed, copies=copies, vocabulary=vocabulary, look=look

@@ -41,7 +41,7 @@ def graphs(
         refuse_existing(lines, output.overwrite)
         session = replace(session, output=replace(output, out=None))
     with session.working() as step:
-        result = build_scene_graphs(session.read(captions), parser, step)
+        result = build_scene_graphs(session.read_and_warn(captions), parser, step)
         if lines is not None:
             step("writing")
             result.save_lines(lines)

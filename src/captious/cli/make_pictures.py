@@ -40,13 +40,13 @@ def _read_rated_texts(texts: str, session: Session, rating: str | None) -> tuple
     """Read texts, and the mean rating of each if the rows have ratings."""
     from captious.io.columns import RATING_COLUMNS
     from captious.io.formats import read_rows
-    from captious.study.ratings import open_ratings
+    from captious.study.judgments import open_ratings
     from captious.study.recipes import Layout
 
     first = next(iter(read_rows(texts)), None) if texts != "-" else None
     columns = () if first is None else tuple(first.fields)
     if rating is None and not any(name in columns for name in RATING_COLUMNS):
-        return session.read(texts), None
+        return session.read_and_warn(texts), None
     ratings = open_ratings(texts, session.reading.references, columns=Layout(texts, rating=rating))
     if ratings.captions is None:
         raise InputError(f"{texts}: ratings without captions")

@@ -28,8 +28,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from captious._core.files import expand_home
+from captious._core.notation import split_specs
 from captious._core.numbers import parse_number, parse_whole
-from captious._core.specs import split_specs
 from captious.errors import InputError
 from captious.options import Argument, Declared, Option, check_value, get_choices, get_declarations, strip_none
 
@@ -62,7 +62,7 @@ class Rare:
         self.names = names
 
 
-def _list_parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
+def _list_declarations(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]:
     """Return the declaration and the default of each parameter of a command."""
     parameters = inspect.signature(function).parameters
     return {name: (get_declarations(function)[name], parameter.default) for name, parameter in parameters.items()}
@@ -70,12 +70,12 @@ def _list_parts(function: Callable[..., Any]) -> dict[str, tuple[Declared, Any]]
 
 def list_params(function: Callable[..., Any]) -> list[Param]:
     """Return the options and arguments of a command."""
-    return [param for name, part in _list_parts(function).items() for param in _flatten(name, *part)]
+    return [param for name, part in _list_declarations(function).items() for param in _flatten(name, *part)]
 
 
 def build_arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
     """Build the arguments of a command's function from the values of its options by name."""
-    return {name: _build(name, *part, values) for name, part in _list_parts(function).items()}
+    return {name: _build(name, *part, values) for name, part in _list_declarations(function).items()}
 
 
 def _flatten(name: str, declaration: Declared, default: Any, panel: str | None = None) -> Iterator[Param]:
@@ -113,13 +113,13 @@ def _list_fields(declaration: Declared) -> Iterator[tuple[Field[Any], Declared]]
     """Yield the fields of an option dataclass that a command shows; omitted names are omitted in nested dataclasses
     too.
     """
-    narrowed = tuple(part for part in declaration.metadata if isinstance(part, Omit))
-    inside = get_declarations(declaration.kind)
+    omissions = tuple(part for part in declaration.metadata if isinstance(part, Omit))
+    declarations = get_declarations(declaration.kind)
     for field in fields(declaration.kind):
-        inner = inside[field.name]
+        inner = declarations[field.name]
         if _is_group(inner.kind):
-            yield field, Declared(inner.kind, (*inner.metadata, *narrowed))
-        elif inner.option is not None and not any(part.hides(field.name) for part in narrowed):
+            yield field, Declared(inner.kind, (*inner.metadata, *omissions))
+        elif inner.option is not None and not any(part.hides(field.name) for part in omissions):
             yield field, inner
 
 
@@ -173,19 +173,19 @@ class Param:
     def make_parameter(self) -> click.Parameter:
         """Make the click parameter. It has no default: a missing value is None, and `read` fills it in."""
         option = self.option
-        shown: dict[str, Any] = {"type": self._click_type, "required": self.required, "envvar": option.env}
+        settings: dict[str, Any] = {"type": self._click_type, "required": self.required, "envvar": option.env}
         if isinstance(option, Argument):
-            words = -1 if self.elements else 1
-            return click.Argument([self.name], nargs=words, metavar=option.metavar or self.name.upper(), **shown)
+            nargs = -1 if self.elements else 1
+            return click.Argument([self.name], nargs=nargs, metavar=option.metavar or self.name.upper(), **settings)
         several = bool(self.elements or option.repeated)
         # A missing switch must be None, not False, so that `read` can tell it from one that is given.
         if self.kind is bool:
-            shown = {"is_flag": True, "default": None, "required": self.required}
+            settings = {"is_flag": True, "default": None, "required": self.required}
         return click.Option(
             [self.name, self.flag + self.negation, *option.flags, *option.aliases],
             multiple=several,
             help=option.help,
-            **shown,
+            **settings,
         )
 
     @property

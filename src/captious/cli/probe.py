@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +11,7 @@ import click
 from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Only
 from captious.cli.session import (
+    JUDGES,
     EditNames,
     Encoders,
     Grammar,
@@ -27,13 +27,12 @@ from captious.cli.session import (
     Tagger,
 )
 from captious.errors import InputError
-from captious.options import Argument, Judging, Option, Reading
+from captious.options import Argument, Option, Reading
 
 app = CommandGroup("probe")
 # Options of a session, by name: of results, of models and of judges.
 RESULT = ("samples", "seed", "level", "out", "overwrite", "json", "latex", "csv")
 MODELS = ("device", "batch", "precision", "cache", "workers", "upright")
-JUDGES = tuple(field.name for field in fields(Judging))
 # The options of a probe of images that needs no references.
 ProbeSession = Annotated[Session, Only("images", *RESULT, *MODELS)]
 Captions = Annotated[str, Argument("Captions by image: COCO annotations, JSON, JSONL, CSV, Parquet.")]
@@ -83,7 +82,9 @@ def retrieval(
     from captious.probes.retrieval import probe_retrieval
 
     with session.working() as step:
-        result = probe_retrieval(session.read(captions), encoder, session.resampling, prefix=prefix, progress=step)
+        result = probe_retrieval(
+            session.read_and_warn(captions), encoder, session.resampling, prefix=prefix, progress=step
+        )
     session.deliver(result)
 
 
@@ -102,7 +103,9 @@ def hubness(
     from captious.probes.hubness import probe_hubness
 
     with session.working() as step:
-        result = probe_hubness(session.read(captions), encoder, session.resampling, k=k, prefix=prefix, progress=step)
+        result = probe_hubness(
+            session.read_and_warn(captions), encoder, session.resampling, k=k, prefix=prefix, progress=step
+        )
     session.deliver(result)
 
 
@@ -143,16 +146,28 @@ def compositionality(
         tuple[str, ...] | None,
         Option("Word orders for captions without negatives; by default the four of ARO.", metavar="NAMES"),
     ] = None,
+    text_model: Annotated[
+        str | None,
+        Option("Compare only the texts of SugarCrepe++, by this sentence encoder; needs no images.", metavar="MODEL"),
+    ] = None,
 ) -> None:
     """Right captions against wrong ones: pair files as in SugarCrepe (++), or ARO's word-order tests of captions.
 
     Example: captious probe compositionality swap_obj.json swap_att.json --images photos/ --metrics clipscore,specs
+    Example: captious probe compositionality swap_obj.json --text-model all-MiniLM-L6-v2
     """
     from captious.edits.orders import ARO
     from captious.metrics.registry import parse_all
-    from captious.probes.compositionality import probe_compositionality, read_contests
+    from captious.probes.compositionality import probe_compositionality, probe_texts, read_contests
 
-    parsed, resampling = parse_all(metrics), session.resampling
+    resampling = session.resampling
+    if text_model is not None:
+        with session.working() as step:
+            step("encoding texts")
+            texts = probe_texts(read_contests(pairs, text_only=True), text_model, resampling)
+        session.deliver(texts)
+        return
+    parsed = parse_all(metrics)
     with session.working() as step:
         contests = read_contests(
             pairs, session.reading.images, perturbations=perturbations or ARO, seed=resampling.seed
@@ -187,7 +202,7 @@ def hallucination(
     from captious.probes.hallucination import probe_hallucination
 
     with session.working() as step:
-        captions = {name: session.read(path) for name, path in systems.files().items()}
+        captions = {name: session.read_and_warn(path) for name, path in systems.files().items()}
         result = probe_hallucination(
             captions, metric, session.resampling, missing=session.reading.missing, progress=step
         )
@@ -224,7 +239,7 @@ def stress(
     Example: captious probe stress preds.jsonl -r refs.json --metrics "clair(gpt-4o-mini)" --items 50 --dry-run
     Example: captious probe stress --list
     """
-    from captious.edits.table import find_edits, list_edits
+    from captious.edits.edit_table import find_edits, list_edits
     from captious.metrics.registry import parse_all
     from captious.probes import plan_stress, run_stress
 
@@ -237,7 +252,7 @@ def stress(
     with session.working() as step:
         step("editing")
         test = plan_stress(
-            session.read(captions),
+            session.read_and_warn(captions),
             wanted,
             items=items,
             seed=session.resampling.seed,
@@ -266,7 +281,7 @@ def masking(
     from captious.probes.masking import probe_masking
 
     with session.working() as step:
-        result = probe_masking(session.read(texts), metric, session.resampling, tagger=tagger, progress=step)
+        result = probe_masking(session.read_and_warn(texts), metric, session.resampling, tagger=tagger, progress=step)
     session.deliver(result)
 
 
@@ -283,7 +298,7 @@ def entities(
     """
     from captious._core.files import refuse_existing, write_atomically
     from captious.probes.entities import tasks
-    from captious.render.tables import write_jsonl
+    from captious.render.exports import write_jsonl
 
     refuse_existing(out, session.output.overwrite)
     rows = tasks(gallery, tagger)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import click
 
-from captious.cli.session import Metrics, Session
+from captious.cli.session import USUAL, Metrics, Session
 from captious.errors import InputError
 from captious.options import Argument, Engine, Option, Output, Reading
 
@@ -27,7 +27,6 @@ Keep = Annotated[
 ]
 Predictions = Annotated[str, Argument("Candidate captions; '-' for standard input.", metavar="PREDICTIONS")]
 TAR = re.compile(r"\.(tar|tgz)(\.gz)?$", re.IGNORECASE)
-USUAL = ("bleu", "rouge", "cider")
 # Exit code if some shards failed; the command names them.
 PARTLY = 3
 
@@ -101,7 +100,7 @@ def score(
         if len(sets) > 1:
             _show_languages(languages, session, worst, where, explain, no_references, no_rows)
             return
-    session.deliver(report)
+    session.deliver_runs(report)
     _print_worst(report, worst, where, session.output)
 
 
@@ -256,7 +255,7 @@ def _score_shards(
 
 def _print_shards_plan(source: str, metrics: Sequence[str], session: Session) -> None:
     """Print the number of requests that judges would make for shards, without making any."""
-    from captious.runs.shards.plan import plan_shards
+    from captious.runs.shards.shard_plan import plan_shards
 
     with session.working() as step:
         plan = plan_shards(source, metrics, session.reading, step)
@@ -278,7 +277,7 @@ def _keep_items(
     report: Report, out: str | Path, filter: str, ids: str, engine: Engine, json: bool, step: Callable[[str], None]
 ) -> list[Result]:
     """Write the ids of the items that pass a filter; return the results to print, merged into one for JSON."""
-    from captious.runs.keep import keep as keep_items
+    from captious.runs.keep_items import keep as keep_items
 
     selection = keep_items(out, filter, out=ids, engine=engine, overwrite=True, progress=step)
     if json:
@@ -302,7 +301,7 @@ def _check_filter(text: str, metrics: Metrics, source: str, reading: Reading) ->
     from captious.io.shards import expand, read_shard
     from captious.metrics.registry import parse_all
     from captious.runs.filters import FilterSchema, UnknownName, list_run_columns, parse_filter
-    from captious.runs.tables import make_items_table
+    from captious.runs.run_tables import make_items_table
 
     labels = {str(metric): metric.label for metric in parse_all(metrics)}
     texts = {"id": "VARCHAR", "candidates": "VARCHAR[]", "references": "VARCHAR[]", "image": "VARCHAR"}

@@ -23,7 +23,18 @@ import click
 
 from captious._core.files import FULL
 from captious.errors import InputError
-from captious.options import Argument, Option, Options, Output, Reading, Resampling, Runtime, get_declarations, using
+from captious.options import (
+    Argument,
+    Judging,
+    Option,
+    Options,
+    Output,
+    Reading,
+    Resampling,
+    Runtime,
+    get_declarations,
+    using,
+)
 
 if TYPE_CHECKING:
     from captious.captions import CaptionSet
@@ -32,9 +43,13 @@ if TYPE_CHECKING:
 # Panels of `captious --help`.
 EVERYDAY, JUDGE, AUDIT, MODELS = "Everyday", "Judge metrics", "Audit", "Models and data"
 
+# Metrics of commands that are not told any.
+USUAL = ("bleu", "rouge", "cider")
 Metrics = Annotated[
     tuple[str, ...], Option('Metrics, such as "bleu(n=4),cider(idf=refs)", or all.', flags=("-m",), metavar="METRICS")
 ]
+# Options of chat models, by name; a field without an option is for Python.
+JUDGES = tuple(name for name, declared in get_declarations(Judging).items() if declared.option)
 Encoder = Annotated[str, Option("Hub id, folder, checkpoint file or captious-mini.", metavar="MODEL")]
 Encoders = Annotated[tuple[str, ...], Option("Hub ids, folders, checkpoint files or captious-mini.", metavar="MODELS")]
 Prefix = Annotated[str, Option("Text before every caption, such as 'A photo depicts '.", metavar="WORDS")]
@@ -93,7 +108,7 @@ def name_files(systems: Sequence[str]) -> dict[str, str]:
     from captious.io import formats
     from captious.render.terminal import warn
 
-    warn(formats.repeated_files(systems))
+    warn(formats.describe_repeated_files(systems))
     return formats.name_files(systems)
 
 
@@ -138,6 +153,18 @@ class Session(Options):
 
         return read(source, reading=self.reading)
 
+    def read_and_warn(self, source: Any) -> CaptionSet:
+        """Read captions, and warn about what reading changed and what misleads.
+
+        For commands whose result has no such warnings; those of `captious.evaluate` are in its report.
+        """
+        from captious.io.check import find_misleading
+        from captious.render.terminal import warn
+
+        captions = self.read(source)
+        warn([finding.message for finding in find_misleading(captions)])
+        return captions
+
     @contextmanager
     def working(self) -> Iterator[Callable[[str], None]]:
         """Show progress on standard error and use the session's runtime inside the block.
@@ -171,6 +198,14 @@ class Session(Options):
         """Print the result, and save it if --out is given; its images are read with the session's runtime."""
         with using(self.runtime):
             deliver(result, self.output)
+
+    def deliver_runs(self, result: Result) -> None:
+        """Print and save a result whose output folder contains runs; `captious view` then finds their images."""
+        self.deliver(result)
+        if self.output.out is not None and self.reading.images is not None:
+            from captious.runs.image_folders import remember_images
+
+            remember_images(self.output.out, self.reading.images)
 
     def deliver_short(self, document: Document, shown: int, hint: str) -> None:
         """Print the first sections of a document and a hint how to see the others; JSON and files have all of them."""
@@ -238,7 +273,7 @@ def ignore_closed_pipes() -> Iterator[None]:
 
 def _format_result(result: Result, output: Output) -> str:
     """Format the result for another program: JSON, LaTeX or CSV."""
-    from captious.render.tables import format_csv
+    from captious.render.exports import format_csv
 
     if output.json:
         return result.to_json()

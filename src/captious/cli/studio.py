@@ -16,7 +16,7 @@ from captious.cli.params import Only
 from captious.cli.session import Browser, Host, Metrics, Out, Port, Session, open_browser
 from captious.errors import InputError
 from captious.options import Argument, Option, Options
-from captious.studio.collect.plan import KindName
+from captious.studio.collect.study_plan import KindName
 
 if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
@@ -79,7 +79,14 @@ def new(
     tasks: Annotated[
         str | None, Option("File of ready tasks instead of captions: entities, sets, images.", metavar="FILE")
     ] = None,
-    ids: Annotated[str | None, Option("File of the ids to ask about, one per line.", metavar="FILE")] = None,
+    ids: Annotated[
+        str | None, Option("File of the ids to ask about, one per line, or of study choose.", metavar="FILE")
+    ] = None,
+    without: Annotated[
+        tuple[str, ...],
+        Option("Files of ids to leave out, such as a training set, one per line.", metavar="FILES", words=True),
+    ] = (),
+    items: Annotated[int | None, Option("How many items to draw, with the seed of the study.", min=1)] = None,
     title: Annotated[str | None, Option("Title of the study.", metavar="TEXT")] = None,
     rest_of: Annotated[
         Path | None,
@@ -90,16 +97,19 @@ def new(
 
     Example: captious studio new study.toml --kind ratings --captions preds/*.jsonl --images photos/
     Example: captious studio new study.toml --template relic-age --images photos/
+    Example: captious studio new study.toml --template capeval1k --captions four/*.jsonl --without train.txt --items 250
     Example: captious studio new study-2.toml --rest-of study.toml
     """
     from captious._core.files import refuse_existing, write_atomically
+    from captious.render.terminal import warn
     from captious.studio.collect.new import new_plan
-    from captious.studio.collect.plan import parse_plan
-    from captious.studio.collect.tasks import build_tasks
+    from captious.studio.collect.rating_tasks import build_tasks
+    from captious.studio.collect.study_check import find_empty_captions
+    from captious.studio.collect.study_plan import parse_plan
 
     refuse_existing(study, session.output.overwrite)
     if rest_of is not None:
-        if kind or template or captions or tasks or ids or title:
+        if kind or template or captions or tasks or ids or without or items or title:
             raise InputError("rest_of=... takes everything from the other study; pass nothing else")
         _new_rest(study, rest_of, session)
         return
@@ -113,14 +123,17 @@ def new(
         references=reading.references,
         images=reading.images,
         ids=ids,
+        without=without,
+        items=items,
         missing=reading.missing,
         title=title,
     )
-    number = len(build_tasks(parse_plan(text, study)))
+    built = build_tasks(parse_plan(text, study))
     with write_atomically(study) as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
-    facts = {"file": str(study), "tasks": number}
-    line = f"{study}: {number:,} tasks; change it as you like, then: captious studio check {study}"
+    warn([finding.message for finding in find_empty_captions(built)])
+    facts = {"file": str(study), "tasks": len(built)}
+    line = f"{study}: {len(built):,} tasks; change it as you like, then: captious studio check {study}"
     click.echo(json.dumps(facts, indent=2) if session.output.json else line)
 
 
@@ -147,8 +160,8 @@ def check(study: StudyFile, session: Annotated[Session, Only("json")]) -> None:
 
     Exit code 2 if anything must be fixed.
     """
-    from captious.studio.collect.check import check_plan
-    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.study_check import check_plan
+    from captious.studio.collect.study_plan import read_plan
 
     with session.working() as step:
         step("checking files, images and power")
@@ -167,22 +180,29 @@ def serve(
     owner_token_file: Annotated[
         Path | None, Option("File of the owner's token; by default a new token.", metavar="FILE")
     ] = None,
+    using: Annotated[
+        tuple[str, ...],
+        Option("Auxiliary metrics of all captions, for the estimate on your page.", metavar="METRICS"),
+    ] = (),
 ) -> None:
     """Serve a study: pages for raters, and a page for you that only your link opens. Ctrl-C stops it; nothing is lost.
 
-    The first time, the study and its tasks are stored in the database; the files are not read again afterwards.
+    The first time, the study and its tasks are stored in the database; the files are not read again afterwards, except
+    for --using: your page then shows what captious study estimate says of all captions in the files.
 
     Example: captious studio serve study.toml
+    Example: captious studio serve study.toml --using spice,clipscore
     Example: captious studio serve study.toml --db postgresql://studio@db/study --public-url https://rate.example.org
     """
     from captious.studio.collect.log import open_study
     from captious.studio.server import StudyServer
 
     plan, log = open_study(data.study, data.db)
-    server = StudyServer.of(plan, log, host, port, public_url, owner_token_file)
+    server = StudyServer.of(plan, log, host, port, public_url, owner_token_file, using)
     click.echo(f"{plan.title}\n  owner    {server.owner_link}")
-    invited = f"captious studio invite {data.study} --raters 20 --public-url {server.address} > links.csv"
+    invited = f"captious studio invite {data.study} --raters 20 > links.csv"
     click.echo(f"  raters   {server.rater_link or invited}\n  answers  {log.name}\nCtrl-C stops the server.")
+    _warn_about_reach(server.address)
     server.run()
     click.echo("stopped; every answer that was confirmed is stored", err=True)
 
@@ -190,27 +210,66 @@ def serve(
 @command(app)
 def invite(
     data: StudyData,
+    session: Annotated[Session, Only("json")],
     raters: Raters = 10,
     public_url: PublicUrl = None,
+    list_links: Annotated[bool, Option("Make no links: show which ones were never opened.")] = False,
+    withdraw: Annotated[
+        tuple[str, ...],
+        Option(
+            "Make no links: withdraw those of these raters, who never opened them; all such links for unopened.",
+            metavar="RATERS",
+            words=True,
+        ),
+    ] = (),
 ) -> None:
     """Make a personal link for each of some new raters, as CSV. Links are printed once and not stored.
 
+    Links have the address of the server that runs, or ran last; --public-url names another one. A line on stderr says
+    so if raters elsewhere cannot open it.
+
     Example: captious studio invite study.toml --raters 20 > links.csv
+    Example: captious studio invite study.toml --list-links
+    Example: captious studio invite study.toml --withdraw r3 r7
     """
     from captious.studio.access import Rules
     from captious.studio.collect.log import open_study
     from captious.studio.collect.sessions import invite as new_links
+    from captious.studio.owner.invitations import list_invitations, withdraw_links
     from captious.studio.server import HOST, PORT
 
     Rules.of_server(HOST, public_url)  # raises InputError for an invalid address
+    if list_links and withdraw:
+        raise InputError("list_links=True and withdraw=... exclude each other")
     plan, log = open_study(data.study, data.db)
-    if plan.source.name != "links":
-        raise InputError(
-            f"{data.study}: raters come by source = {plan.source.name!r}, expected 'links' for personal links"
-        )
-    links = new_links(log, raters, (public_url or f"http://{HOST}:{PORT}").rstrip("/"))
-    log.close()
-    click.echo("rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links))
+    with closing(log):
+        if not plan.has_personal_links:
+            raise InputError(f"{data.study}: raters come by {plan.entrance}, and links need [source] name = 'links'")
+        if list_links:
+            session.deliver(list_invitations(log))
+            return
+        if withdraw:
+            gone = withdraw_links(log, withdraw)
+            text = f"links withdrawn of {', '.join(gone)}" if gone else "every link was opened or is withdrawn"
+            _print_report(session, text, kind="withdrawn", raters=gone)
+            return
+        served = log.read_updates().history.address
+        address = (public_url or served or f"http://{HOST}:{PORT}").rstrip("/")
+        links = new_links(log, raters, address)
+    if not public_url and not served:
+        click.echo(f"captious: no server has run yet; the links are for {address}, the default of serve", err=True)
+    _warn_about_reach(address)
+    rows = [{"rater": rater, "link": link} for rater, link in links]
+    lines = "rater,link\n" + "\n".join(f"{rater},{link}" for rater, link in links)
+    _print_report(session, lines, address=address, links=rows)
+
+
+def _warn_about_reach(address: str) -> None:
+    """Print a line if raters elsewhere cannot open an address."""
+    from captious.studio.access import explain_reach
+
+    if reason := explain_reach(address):
+        click.echo(f"captious: {reason}", err=True)
 
 
 @command(app)
@@ -225,7 +284,7 @@ def status(
 
     Example: captious studio status study.toml --metrics "bleu(n=4),cider"
     """
-    from captious.studio.owner.progress import study_progress
+    from captious.studio.owner.study_progress import study_progress
 
     with session.working() as step, data.log() as log:
         step("standing")
@@ -382,7 +441,7 @@ def simulate(
     Example: captious studio simulate study.toml --raters 200 --share careful=0.5,random=0.5
     """
     from captious.studio.collect.log import StudyLog, find_database
-    from captious.studio.collect.plan import read_plan
+    from captious.studio.collect.study_plan import read_plan
     from captious.studio.owner.simulate import read_share, simulate_raters
 
     shares = read_share(share) or None
@@ -416,7 +475,7 @@ def demo(
     from tempfile import TemporaryDirectory
 
     from captious.studio.collect.sessions import invite as new_links
-    from captious.studio.owner.demo import open_demo_study
+    from captious.studio.owner.demo_study import open_demo_study
     from captious.studio.server import StudyServer
 
     with TemporaryDirectory(prefix="captious-studio-") as folder:
@@ -436,9 +495,7 @@ def export(
     data: StudyData,
     out: Out,
     session: Annotated[Session, Only("overwrite", "json")],
-    payments: Annotated[
-        bool, Option("Also write who should be paid, with the ids of Prolific or Mechanical Turk.")
-    ] = False,
+    payments: Annotated[bool, Option("Also write who should be paid, with their ids on the panel.")] = False,
 ) -> None:
     """Write the answers as files that study, style, probe recall and bias read; the log and the raters too.
 

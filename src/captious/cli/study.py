@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Omit, Only, Rare
 from captious.cli.session import All, EloPoints, Folds, Items, Permutations, Seeds, Session, Word, name_files
+from captious.cli.study_audit import audit
+from captious.cli.study_calibrate import calibrate
+from captious.cli.study_choose import choose
+from captious.cli.study_estimate import estimate
+from captious.cli.study_inputs import SHOWN, UNUSED, find_recipe
+from captious.cli.study_plan import plan
+from captious.cli.study_threshold import threshold
 from captious.errors import InputError
-from captious.options import Argument, Option, Reading, Resampling
-from captious.study.options import StudyInput
+from captious.options import Argument, Option, Resampling
+from captious.study.study_options import StudyInput
 
 if TYPE_CHECKING:
     from captious.study import Study
 
 app = CommandGroup("study")
-# Options without effect here: ratings are read row by row, the recipe or StudyInput names the columns, and correlations
-# are × 100 already.
-UNUSED = Omit("several", "format", "references_column", "references_id_column", "percent")
-SHOWN = ("out", "overwrite", "json", "latex", "csv", "signatures")
 
 
 @command(app)
@@ -85,19 +87,10 @@ def agreement(
     from captious.study import load_ratings, rater_agreement
 
     with session.working() as step:
-        ratings, _ = load_ratings(_find_recipe(study_input, session.reading), session.reading)
+        ratings, _ = load_ratings(find_recipe(study_input, session.reading), session.reading)
         step("agreement")
         result = rater_agreement(ratings, measurement, session.resampling)
     session.deliver(result)
-
-
-def _find_recipe(study_input: StudyInput, reading: Reading) -> StudyInput:
-    """Return the input with the recipe stored next to its file, unless columns are given."""
-    from captious.study.recipes import find_recipe_for
-
-    columns = (study_input.rating, study_input.group, study_input.system, study_input.rater, study_input.scale)
-    has_columns = any((*columns, study_input.data, reading.id_column, reading.candidate_column))
-    return study_input if has_columns else replace(study_input, source=find_recipe_for(study_input.source))
 
 
 @command(app)
@@ -128,12 +121,16 @@ def systems(
     from captious.study import load_ratings
     from captious.study import systems as rank_systems
 
-    study_input = study_input if aspects else _find_recipe(study_input, session.reading)
+    study_input = study_input if aspects else find_recipe(study_input, session.reading)
     with session.working() as step:
         ratings, _ = load_ratings(study_input, session.reading, aspects)
         step("systems")
         result = rank_systems(ratings, over=over, difference=difference, resampling=session.resampling, elo=elo)
     session.deliver(result)
+
+
+for function in (estimate, plan, choose, threshold, calibrate, audit):
+    command(app)(function)
 
 
 @command(app)
@@ -251,9 +248,10 @@ def leaderboard(
     """
     from captious.study import leaderboard as board
 
-    result = board(dataset, metric)
-    if word is not None:
-        result = result.search(word)
+    with session.working():
+        result = board(dataset, metric)
+        if word is not None:
+            result = result.search(word)
     if all or len(result.datasets) == 1:
         session.deliver(result)
         return
@@ -273,9 +271,9 @@ def advise(
         Option("What the metric must order; by default systems for several files, otherwise ratings."),
     ] = None,
     domain: Annotated[
-        Literal["photographs", "video", "audio", "generated images", "drawn scenes"],
-        Option("What the captions describe."),
-    ] = "photographs",
+        Literal["photographs", "video", "audio", "generated images", "drawn scenes"] | None,
+        Option("What the captions describe; by default the evidence on photographs is taken."),
+    ] = None,
     budget: Annotated[float | None, Option("Budget for chat models, with --prices.", min=0, metavar="USD")] = None,
     all: All = False,
 ) -> None:
@@ -290,7 +288,7 @@ def advise(
 
     files = name_files(captions)
     with session.working() as step:
-        sets = {name: session.read(file) for name, file in files.items()}
+        sets = {name: session.read_and_warn(file) for name, file in files.items()}
         result = advised(
             sets,
             purpose=for_,

@@ -36,9 +36,9 @@ def fit(
     --tokenizer defaults to plain, or to that of a --language without spaces between words.
     """
     from captious._core.files import refuse_existing
-    from captious.metrics.style.files import save
     from captious.metrics.style.fitting import choose_style_tokenizer, fit, warn_of_clauses
-    from captious.probes.style import stream
+    from captious.metrics.style.model_files import save
+    from captious.probes.style_check import stream
     from captious.render import Document
 
     out = Path(session.output.out or f"{Path(corpora[0]).name.split('.')[0]}.style")
@@ -64,16 +64,22 @@ def fit(
 def words(
     model: Model,
     session: Annotated[Session, Saved],
-    ngrams: Annotated[tuple[str, ...], Argument("Only these n-grams of up to four words, under all styles.")] = (),
+    ngrams: Annotated[tuple[str, ...], Argument("Only these n-grams of up to four words; or names of styles.")] = (),
     style: Annotated[tuple[str, ...], Option("Styles; all by default.", flags=("-s",), metavar="NAMES")] = (),
     top: Top = 30,
     n: Annotated[int | None, Option("One order only.", min=1, max=4)] = None,
 ) -> None:
-    """Print the n-grams that make a style, or the scores of chosen ones."""
+    """Print the n-grams that make a style, or the scores of chosen ones.
+
+    Example: captious style words books.style romantic
+    Example: captious style words books.style "the moon" --style romantic
+    """
     from captious.metrics.style.explain import StyleTable, StyleWords
 
     with session.working():
         loaded = _load(model)
+        if not style and all(name in loaded.styles for name in ngrams):  # people type the style without --style
+            style, ngrams = ngrams, ()
         result = StyleTable.of(loaded, ngrams, style) if ngrams else StyleWords.of(loaded, style, top, n)
     session.deliver(result)
 
@@ -109,7 +115,7 @@ def check(
 
     On captions that the model was fitted on, the shares are too high: --folds 5 measures them on held-out captions.
     """
-    from captious.probes.style import check, read_styled
+    from captious.probes.style_check import check, read_styled
 
     with session.working() as step:
         styled = read_styled(corpus, session.reading, style_column)
@@ -123,7 +129,7 @@ def correlate(
     rankings: Annotated[str, Argument("Rows with style, caption, rank (1 the worst), and maybe rater and set.")],
     session: Annotated[Session, Saved],
 ) -> None:
-    """OnlyStyle against people's rankings of captions, style by style, as in the paper's Table 4."""
+    """OnlyStyle against people's rankings of captions, style by style, as in Table 4 of the OnlyStyle paper."""
     from captious.probes.rankings import correlate
 
     with session.working():
@@ -132,6 +138,6 @@ def correlate(
 
 
 def _load(path: Path) -> StyleModel:
-    from captious.metrics.style.files import load
+    from captious.metrics.style.model_files import load
 
     return load(path).require_contrast()

@@ -11,7 +11,7 @@ from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Omit, Only
 from captious.cli.session import Session, deliver
 from captious.options import Runtime
-from captious.train.options import (
+from captious.train.training_options import (
     ClipOptions,
     LongClipOptions,
     ObjectiveOptions,
@@ -79,7 +79,7 @@ def umic(
 def _train(training: Training, session: Session, options: ObjectiveOptions, settings: Settings) -> None:
     """Train with progress on standard error; exit with 130 if the training was interrupted."""
     from captious.render.progress import display
-    from captious.train.processes import is_first_process
+    from captious.train.distributed import is_first_process
     from captious.train.run import train
 
     reading, output = session.reading, session.output

@@ -40,11 +40,12 @@ from captious.text.tokenizers import find_tokenizer
 
 Captions: TypeAlias = Sequence[str]
 References: TypeAlias = Sequence[Sequence[str]]
+# The value of the corpus and those of all items, by name.
 Scores: TypeAlias = tuple[dict[str, float], dict[str, Floats]]
-"""The value of the corpus and those of all items, by name."""
+# `Scores` as tensors, or the main value of the corpus if ``return_all_scores`` is False.
 Result: TypeAlias = Any
-"""`Scores` as tensors, or the main value of the corpus if ``return_all_scores`` is False."""
 WORDS = "whitespace"
+# The sets of metrics by the names of the original. Two metrics of ``all`` are among `ABSENT`.
 METRICS_SETS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("default", "dcase2020"), ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "spider")),
     "dcase2023": ("meteor", "spider_fl"),
@@ -54,14 +55,13 @@ METRICS_SETS: Mapping[str, tuple[str, ...]] = {
         *("fense", "spider_fl", "vocab", "bert_score", "mace"),
     ),
 }
-"""The sets of metrics by the names of the original. Two metrics of ``all`` are among `ABSENT`."""
+# Metrics of the original that this module does not have.
 ABSENT = ("bert_score", "clap_sim", "mace")
-"""Metrics of the original that this module does not have."""
+# Options of the original about Java, devices and messages.
 WITHOUT_EFFECT = frozenset(
     {"batch_size", "cache_path", "device", "java_max_memory", "java_path", "n_threads", "reset_state", "timeout"}
     | {"tmp_path", "verbose"}
 )
-"""Options of the original about Java, devices and messages."""
 ECHECKER = "echecker_clotho_audiocaps_base"
 
 
@@ -456,6 +456,7 @@ def _compute_fer(candidates: Captions, mult_references: References, **options: A
     return fer(candidates, **options)
 
 
+# The functions that `evaluate` knows by name.
 FUNCTIONS: Mapping[str, Callable[..., Result]] = {
     "bleu": bleu,
     **{f"bleu_{n}": one for n, one in enumerate((bleu_1, bleu_2, bleu_3, bleu_4), 1)},
@@ -471,7 +472,7 @@ FUNCTIONS: Mapping[str, Callable[..., Result]] = {
     "fer": _compute_fer,
     "vocab": vocab,
 }
-"""The functions that `evaluate` knows by name."""
+# What `evaluate` hands on to each function.
 OPTIONS = {
     "spice": ("resources",),
     "spider": ("resources",),
@@ -482,7 +483,6 @@ OPTIONS = {
     "sbert_sim": ("sbert_model",),
     "vocab": ("seed",),
 }
-"""What `evaluate` hands on to each function."""
 
 
 class AACMetric:

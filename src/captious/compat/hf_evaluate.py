@@ -23,7 +23,7 @@ from itertools import product
 from typing import Any
 
 from captious import CaptionSet, evaluate
-from captious.compat import _hub
+from captious.compat import _hub_metrics
 from captious.errors import InputError, require
 from captious.metrics.registry import DEFAULT, parse_all
 from captious.metrics.requests import Specs
@@ -158,7 +158,7 @@ class HubBleu(HubModule):
     def _compute(
         self, predictions: Sequence[str], references: Sequence[Any], tokenizer: Any = None, **options: Any
     ) -> dict[str, Any]:
-        return _hub.bleu(predictions, _convert_to_lists(references), tokenizer or tokenize_13a_cased, **options)
+        return _hub_metrics.bleu(predictions, _convert_to_lists(references), tokenizer or tokenize_13a_cased, **options)
 
 
 class HubRouge(HubModule):
@@ -171,7 +171,9 @@ class HubRouge(HubModule):
     def _compute(
         self, predictions: Sequence[str], references: Sequence[Any], rouge_types: Any = None, **options: Any
     ) -> dict[str, Any]:
-        return _hub.rouge(predictions, _convert_to_lists(references), rouge_types or _hub.ROUGE_TYPES, **options)
+        return _hub_metrics.rouge(
+            predictions, _convert_to_lists(references), rouge_types or _hub_metrics.ROUGE_TYPES, **options
+        )
 
 
 class HubSacreBleu(HubModule):

@@ -42,7 +42,7 @@ from captious.errors import InputError, require
 from captious.io.formats import get_name, read_rows, read_text
 from captious.metrics import bleu, cider, rouge
 from captious.metrics.contract import MeanMetric
-from captious.metrics.meteor import metric as meteor
+from captious.metrics.meteor import meteor
 from captious.text import ptb
 
 # Tokenized captions by image id; the tokens are separated by spaces.
@@ -403,8 +403,7 @@ class SpiceScorer:
         return self._score(_build_captions(gts, res))
 
     def _score(self, captions: CaptionSet) -> tuple[np.float64, list[dict[str, dict[str, float]]]]:
-        from captious.metrics.spice import graphs
-        from captious.metrics.spice import metric as spice
+        from captious.metrics.spice import graphs, spice
 
         metric = spice.Spice()
         state = metric.prepare(captions)

@@ -10,7 +10,7 @@
 
 The state is text, and the bytes of images that are given as pixels. A metric such as CIDEr with ``idf=refs`` depends
 on the whole corpus, so the scores of batches cannot be averaged. Each sample becomes a line of JSON, and the state is
-a list of ``uint8`` tensors that hold such lines. torchmetrics gathers such a state by itself
+a list of ``uint8`` tensors, the bytes of such lines. torchmetrics gathers such a state by itself
 (``dist_reduce_fx="cat"``): the lines of all processes, one after the other, are again lines. They travel over NCCL and
 gloo, move with ``.to(device)``, and merge by ``merge_state``. Every process then scores the same whole set, so the
 values equal those of one process that saw all samples.
@@ -134,6 +134,7 @@ class CaptionMetric(Metric):
                 raise InputError(f"{name} has {len(column)} entries, expected {len(candidates)}: one for each of preds")
         names = [str(index) if key is None else key for index, key in enumerate(columns[2])]
         columns.append(missing if images is None else list(map(_encode_image, match_images(images, names))))
+        # A sample is a list: candidates, references, id, image.
         lines = "".join(f"{json.dumps(sample)}\n" for sample in zip(*columns, strict=True))
         assert isinstance(self.samples, list)
         self.samples.append(torch.from_numpy(np.frombuffer(bytearray(lines.encode()), np.uint8)).to(self.device))
@@ -172,11 +173,12 @@ class CaptionMetric(Metric):
     def captions(self) -> CaptionSet:
         """Return the samples of this process; inside ``sync_context``, those of all processes."""
         state = self.samples if isinstance(self.samples, list) else [self.samples]
-        # ``set_dtype`` turns all states into floats, which hold a byte exactly.
+        # ``set_dtype`` turns all states into floats, which represent a byte exactly.
         lines = b"".join(part.to("cpu", torch.uint8).numpy().tobytes() for part in state).decode()
         samples: dict[Any, list[Any]] = {}
         for index, line in enumerate(lines.splitlines()):
             sample = json.loads(line)
+            # The first of several samples with one id counts; a sample without an id is never a repetition.
             samples.setdefault(index if sample[2] is None else sample[2], sample)
         ids = [f"#{key}" if isinstance(key, int) else key for key in samples]
         candidates, references, _, stored = zip(*samples.values(), strict=True) if samples else ((),) * 4
@@ -214,8 +216,8 @@ def _convert_texts(name: str, index: int, texts: Any) -> list[str]:
     raise InputError(f"{name}[{index}] is {texts!r:.60}, expected a text or a list of texts")
 
 
+# Modes of images that a PNG file keeps as they are.
 _PNG = ("1", "L", "LA", "P", "RGB", "RGBA")
-"""Modes of images that a PNG file keeps as they are."""
 
 
 def _encode_image(image: ImageSource | None) -> str | dict[str, str] | None:

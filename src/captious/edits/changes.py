@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from captious.render import Phrase, Span
+from captious.render.document import Tone
 
 
 def summarize(done: Mapping[str, Any]) -> str:
@@ -29,10 +30,11 @@ def summarize(done: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Phrase]:
+def mark(caption: str, edited: str, done: Mapping[str, Any], harmful: bool = False) -> tuple[Phrase, Phrase]:
     """Mark the changes in a caption and its edited text: removed words are struck or bad, inserted words are good.
 
-    A word that occurs several times is marked where the texts differ.
+    A word that occurs several times is marked where the texts differ. In a ``harmful`` edit, such as an invented
+    object, the new words are the bad ones.
 
     >>> before, after = mark("a dog on a mat", "a dog on the mat", {"replaced": [["a", "the"]]})
     >>> before.spans[1], after.spans[1]
@@ -42,12 +44,14 @@ def mark(caption: str, edited: str, done: Mapping[str, Any]) -> tuple[Phrase, Ph
     """
     before: dict[str, Span] = {}
     after: dict[str, Span] = {}
+    former: Tone = "strong" if harmful else "bad"
+    latter: Tone = "bad" if harmful else "good"
     for old, new in done.get("replaced", ()):
-        before[old], after[new] = Span(old, "bad"), Span(new, "good")
+        before[old], after[new] = Span(old, former), Span(new, latter)
     for old in done.get("deleted", ()):
         before[old] = Span(old, "struck")
     for new in done.get("inserted", ()):
-        after[new] = Span(new, "good")
+        after[new] = Span(new, latter)
     doubled = {old: Span(old, "strong") for old in done.get("doubled", ())}
     if doubled:
         return _mark(caption, doubled), _mark(edited, doubled)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from captious._core.languages import refuse_other_than_english
 from captious._core.random import Keys, fork, mix
 from captious._core.types import Bools, Floats, Ints, Ints32
-from captious.text.tables import tokenize
+from captious.text.ngram_tables import run_indices, tokenize
 from captious.text.tokenizers import TOKENIZERS
 
 _CLITICS = frozenset({"'s", "'re", "'ve", "'ll", "'d", "'m"})
@@ -52,7 +52,7 @@ class CaptionCorpus:
         index = {key: number for number, key in enumerate(ids)}
         order = np.array([index[key] for key in with_captions], dtype=np.int64)
         texts = tuple(text for key in ids for text in captions[key])
-        as_given = expand_runs(offsets[:-1][order], counts[order])
+        as_given = run_indices(offsets[:-1][order], counts[order])
         return cls(tuple(ids), texts, offsets, as_given, *tokenize(texts, TOKENIZERS["whitespace"]), name)
 
     def __len__(self) -> int:
@@ -122,15 +122,6 @@ def compute_signatures(keys: Ints, lengths: Ints) -> Keys:
     ends = np.cumsum(counts)
     hashes: Keys = total[ends] - total[ends - counts]
     return hashes
-
-
-def expand_runs(starts: Ints, lengths: Ints) -> Ints:
-    """Return the indices of runs, one run after another.
-
-    >>> expand_runs(np.array([7, 2]), np.array([2, 1])).tolist()
-    [7, 8, 2]
-    """
-    return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
 
 
 def split_chunk(chunk: str) -> tuple[str, str, str]:
@@ -280,7 +271,7 @@ def _tag_tokens(corpus: CaptionCorpus, tagger: Tagging) -> tuple[tuple[str, ...]
     core = np.array([bool(split[0] and split[1]) for split in corpus.cores], dtype=np.int64)
     flat = list(chain.from_iterable(pieces))
     size = sizes[corpus.tokens]
-    order = expand_runs((np.cumsum(sizes) - sizes)[corpus.tokens], size)
+    order = run_indices((np.cumsum(sizes) - sizes)[corpus.tokens], size)
     words = list(map(flat.__getitem__, order.tolist()))
     before = np.concatenate(([0], np.cumsum(size)))
     bounds = before[np.concatenate((corpus.starts, [len(corpus.tokens)]))].tolist()

@@ -1,8 +1,8 @@
 """Captions with their words in another order: the four perturbations of ARO, and all words shuffled.
 
 ``nouns-adjectives`` shuffles nouns among nouns and adjectives among adjectives; ``others`` shuffles all other words;
-``within-trigrams`` shuffles words within each three; ``trigrams`` shuffles groups of three words; ``words`` shuffles
-all words. All orders of a file come from one generator, one after another, as in ARO.
+``within-trigrams`` shuffles words within each group of three; ``trigrams`` shuffles groups of three words; ``words``
+shuffles all words. All orders of a file come from one generator, one after another, as in ARO.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def perturb(words: Tagged, generator: np.random.Generator, perturbations: Sequen
 
 
 def _draw_order(perturbation: str, tags: Sequence[str], generator: np.random.Generator) -> Ints:
-    """Draw a new order of words."""
+    """Draw a new order of the words; return the index of the word at each position."""
     number = len(tags)
     order = np.arange(number)
     if perturbation == "words":
@@ -68,11 +68,11 @@ def _draw_order(perturbation: str, tags: Sequence[str], generator: np.random.Gen
     groups = [np.arange(first, min(first + 3, number)) for first in range(0, number, 3)]
     if perturbation == "trigrams":
         return np.concatenate([groups[group] for group in generator.permutation(len(groups))] or [order])
-    start = np.array([tag[:2] for tag in tags], dtype=np.str_)
+    tag_class = np.array([tag[:2] for tag in tags], dtype=np.str_)  # NN of NNS and NNP, JJ of JJR and JJS
     if perturbation == "nouns-adjectives":
-        groups = [order[start == "NN"], order[start == "JJ"]]
+        groups = [order[tag_class == "NN"], order[tag_class == "JJ"]]
     elif perturbation == "others":
-        groups = [order[(start != "NN") & (start != "JJ")]]
+        groups = [order[(tag_class != "NN") & (tag_class != "JJ")]]
     for group in groups:
         order[group] = generator.permutation(group)
     return order

@@ -1,7 +1,7 @@
 """Wrong words and orders as in UMIC: words replaced, shuffled, deleted, doubled; captions of other images.
 
 Captions are flat arrays of tokens, and all draws are elementwise, over a whole corpus. The distribution of the draws is
-that of the original code, so these edits must not change; `captious.edits.table` has the others.
+that of the original code, so these edits must not change; `captious.edits.edit_table` has the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from captious._core.random import Keys, draw_below, draw_uniform, fork
 from captious._core.types import Bools, Floats, Ints
-from captious.edits.lexicon import CaptionCorpus, Lexicon, expand_runs
+from captious.edits.lexicon import CaptionCorpus, Lexicon
+from captious.text.ngram_tables import run_indices
 
 # The original's probabilities of substitution (randint(100) > 70), deletion, and repetition or removal.
 REPLACE, DELETE, EDIT = 0.29, 0.3, 0.3
@@ -42,7 +43,7 @@ class WrongCaptions:
         number[rows] = np.arange(len(rows))
         changes = np.flatnonzero(number[self.row] >= 0)
         changes = changes[np.argsort(number[self.row[changes]], kind="stable")]
-        tokens = self.tokens[expand_runs(starts[rows], self.lengths[rows])]
+        tokens = self.tokens[run_indices(starts[rows], self.lengths[rows])]
         parts = (number[self.row[changes]], self.done[changes], self.old[changes], self.new[changes])
         return WrongCaptions(tokens, self.lengths[rows], *parts)
 
@@ -70,7 +71,7 @@ class _FlatTokens:
     @classmethod
     def of(cls, corpus: CaptionCorpus, captions: Ints) -> _FlatTokens:
         lengths = corpus.lengths[captions]
-        at = expand_runs(corpus.starts[captions], lengths)
+        at = run_indices(corpus.starts[captions], lengths)
         row = np.repeat(np.arange(len(captions)), lengths)
         return cls(at, corpus.tokens[at].astype(np.int64), row, at - corpus.starts[captions][row], lengths)
 

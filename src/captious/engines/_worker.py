@@ -11,11 +11,11 @@ from typing import Any
 from captious.errors import InputError, format_one_line
 from captious.options import Engine, Runtime, using
 
+# Workers that a task may bring down before it is given up.
 ATTEMPTS = 3
-"""Workers that a task may bring down before it is given up."""
 
+# Bytes of a setup or of a task. Data are read by the worker.
 LARGEST = 256 * 2**20
-"""Bytes of a setup or of a task. Data are read by the worker."""
 
 
 class WorkerTraceback(Exception):

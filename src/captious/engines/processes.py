@@ -24,6 +24,7 @@ from captious.engines.tasks import Finished, Setup
 from captious.errors import InputError
 from captious.options import Engine, Runtime, get_runtime
 
+# Environment variables that limit the threads of libraries; by default each process would use every core.
 THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -32,7 +33,6 @@ THREADS = (
     "NUMEXPR_NUM_THREADS",
     "RAYON_NUM_THREADS",
 )
-"""Environment variables that limit the threads of libraries; by default each process would use every core."""
 
 
 def count_cores() -> int:

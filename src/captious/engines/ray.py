@@ -29,14 +29,14 @@ from captious.engines.tasks import Finished, Setup
 from captious.errors import InputError, format_one_line, require
 from captious.options import Engine, get_runtime
 
+# Seconds without a scheduled actor, after which the run ends with a line that says what the cluster is missing.
 PATIENCE = 60.0
-"""Seconds without a scheduled actor, after which the run ends with a line that says what the cluster is missing."""
+# Seconds before the next actor, when several in a row died while they started.
 PAUSE = 30.0
-"""Seconds before the next actor, when several in a row died while they started."""
+# Seconds between two looks at the cluster, which may have grown.
 LOOK = 1.0
-"""Seconds between two looks at the cluster, which may have grown."""
+# Bytes of the object store of a local cluster. Tasks and results are small.
 STORE = 100 * 2**20
-"""Bytes of the object store of a local cluster. Tasks and results are small."""
 
 
 def run_on_ray(setup: Setup[Any, Any], tasks: Sequence[Any], engine: Engine) -> Generator[Finished[Any], None, None]:
@@ -253,20 +253,20 @@ class ActorPool:
             errors.ObjectLostError,  # a large result on a node that is lost
         )
         self.path = [str(Path(entry).resolve()) for entry in sys.path]
+        # Actors by the object reference of the result that is awaited.
         self.pending: dict[Any, PoolActor] = {}
-        """Actors by the object reference of the result that is awaited."""
         self.idle: list[PoolActor] = []
         self.queue = deque(range(len(tasks)))
+        # Why the actors died that had a task.
         self.deaths: dict[int, tuple[str, ...]] = {}
-        """Why the actors died that had a task."""
         self.unfinished = len(tasks)
+        # Actors that died while they started, since one did start.
         self.failed_starts = 0
-        """Actors that died while they started, since one did start."""
+        # When an actor was last known to be scheduled.
         self.last_scheduled = time.monotonic()
-        """When an actor was last known to be scheduled."""
         self.next_look = self.next_creation = 0.0
+        # Actors that the pool should have.
         self.wanted = 0
-        """Actors that the pool should have."""
 
     def finished(self) -> Iterator[Finished[Any]]:
         """Yield the ends of all tasks."""

@@ -15,8 +15,8 @@ from captious.options import Engine, get_runtime
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+# Runs once in each worker and gives the function of a task. It holds what is costly to make, such as a model.
 Setup = Callable[[], Callable[[Task], Result]]
-"""Runs once in each worker and gives the function of a task. It holds what is costly to make, such as a model."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
+from captious.gating.gate_plan import GatePlan as GatePlan
+from captious.gating.gate_plan import plan_gate as plan_gate
 from captious.gating.junit import SUITE as SUITE
 from captious.gating.lock import Lock as Lock
 from captious.gating.lock import read_lock as read_lock
 from captious.gating.lock import write_lock as write_lock
 from captious.gating.margins import AllowedLoss as AllowedLoss
-from captious.gating.plan import GatePlan as GatePlan
-from captious.gating.plan import plan_gate as plan_gate
 from captious.gating.sides import lock_system as lock_system
 from captious.gating.verdict import MARK as MARK
 from captious.gating.verdict import Gate as Gate

@@ -29,7 +29,7 @@ from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse
-from captious.render.tables import dumps
+from captious.render.exports import dumps
 from captious.runs.pairing import load_statistics
 from captious.runs.report import Report
 from captious.stats.resampling import Statistic, sort_ids

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from captious._core.notation import split_specs
 from captious._core.numbers import parse_number
 from captious._core.records import parse_record, parse_toml, read_text
-from captious._core.specs import split_specs
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.registry import find_key, parse_all

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from captious._compare import StatisticPair, get_captions, open_report, pair_reports, pair_statistics
-from captious._core.specs import split_specs
+from captious._compare import StatisticPair, get_captions, group_by_system, open_report, pair_reports, pair_statistics
+from captious._core.notation import split_specs
 from captious._evaluate import Scoring, evaluate
 from captious._version import __version__
 from captious.errors import InputError
@@ -60,6 +60,12 @@ class PairedSides:
     sharded: bool
     lock: Lock | None
     warnings: tuple[str, ...]
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns and files that were read; a lock file as base has none."""
+        base = [] if self.base.report is None else [(self.base.name, self.base.report.read_notes)]
+        return tuple(group_by_system(dict([*base, (self.new.name, self.new.report.read_notes)])))
 
     def get_metric(self, key: str) -> Metric:
         """Return a tested metric."""

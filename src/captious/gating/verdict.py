@@ -10,13 +10,34 @@ import numpy as np
 
 from captious._compare import StatisticPair
 from captious._evaluate import Scoring
+from captious.captions import ImageData, Item
 from captious.errors import InputError
 from captious.gating.margins import AllowedLoss, Margins, match_margins, parse_margins
 from captious.gating.sides import PairedSides, read_sides
 from captious.metrics.requests import Specs
 from captious.options import LEVEL, Bounds, Missing, Option, Reading, Resampling, Runtime, Undecided, check_value
-from captious.render import Cell, Column, Document, Phrase, Result, Section, Span, Table, Text
-from captious.render.document import Tone
+from captious.render import (
+    Answer,
+    Cell,
+    Column,
+    Document,
+    Entry,
+    Evidence,
+    Figure,
+    Line,
+    Phrase,
+    Picture,
+    Result,
+    Section,
+    Span,
+    Table,
+    Text,
+    link,
+    name_several,
+    open_evidence,
+)
+from captious.render.answers import count_noun
+from captious.render.document import Tone, Value
 from captious.runs.report import join_signatures
 from captious.stats.noninferiority import POWER, Decision, GainDraws, NonInferiority, compute_span, make_decisions
 from captious.stats.resampling import Resamples, compute_influences, make_error_statistic, resample_statistics, sort_ids
@@ -90,6 +111,9 @@ class LostCaption(NamedTuple):
     reference: str
 
 
+_SCORE, _MARGIN = Column("base", percent=1), Column("margin", percent=2)
+
+
 @dataclass(frozen=True, repr=False)
 class Gate(Result):
     """The verdict on a new system, with its tests. ``print``, ``save`` and others come from ``Result``."""
@@ -113,6 +137,10 @@ class Gate(Result):
     signatures: tuple[str, ...] = ()
     interval: Bounds = "studentized"
     """How the bounds follow from the resamples."""
+    cards: tuple[Entry, ...] = ()
+    """The lost captions with all references and values, which the page opens."""
+    read: tuple[str, ...] = ()
+    """The columns and files that were read, a line per system unless the lines are equal."""
 
     def __repr__(self) -> str:
         return f"<Gate {self.new} against {self.base}: {self.verdict}, {len(self.rows)} metrics, {self.items} items>"
@@ -152,50 +180,58 @@ class Gate(Result):
             sections.append(Text(lines, "What would decide", bullets=len(lines) > 1))
         if self.lost:
             sections.append(self._build_lost_table())
-        size = f"{self.items:,} items"
-        size += "" if self.changed is None else f", {100 * self.changed:.3g}% of the captions changed"
+            sections += [Evidence(f"item-{number}", card.id, [card]) for number, card in enumerate(self.cards)]
+        size = f"{self.items:,} items{self._format_changed()}"
         return Document(
-            self.headline,
-            f"base: {self.base}, new: {self.new}",
+            f"Gate: {self.new} against {self.base}",
+            "",
             sections,
             warnings=self.warnings,
-            notes=[f"{size}; bounds by {self.resampling.signature(self._unit, self.interval)}"],
+            notes=[f"{size}; bounds by {self.resampling.signature(self._unit, self.interval)}", *self.read],
             signatures=self.signatures,
             data=self.data(),
             name="gate",
+            answer=self._answer(),
+            page=f"Gate: {self.new} against {self.base} by {name_several([row.label for row in self.rows])}",
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: the verdict, the change of the metric that decided, and what would decide."""
+        row = next((row for row in self.rows if row.metric == self.lost_by), self.rows[0])
+        if row.reason:
+            return f"{self.headline}: {row.reason}."
+        cells, loss = self._make_cells(row), "loss" if row.higher_is_better else "rise"
+        allowed = replace(cells["margin"], value=row.margin, mark="")
+        advice = f" What would decide: {_describe_needed(row)}." if row.verdict == "undecided" else ""
+        return [
+            f"{self.headline}. {row.label} changed by ",
+            Figure(cells["difference"], self._make_difference_column()),
+            f" on {count_noun(self.items, 'item')}; a {loss} of ",
+            Figure(allowed, _MARGIN),
+            f" is allowed.{advice}",
+        ]
+
+    def _format_changed(self) -> str:
+        return "" if self.changed is None else f", {100 * self.changed:.3g}% of the captions changed"
 
     @property
     def _unit(self) -> str:
         return "" if self.unit == "items" else self.unit
 
     def _build_metrics_table(self) -> Table:
-        level = 2 * self.resampling.level - 1
         columns: tuple[Column | str, ...] = (
             "metric",
             "verdict",
-            Column("base", percent=1),
-            Column("new", percent=1, bold=True),
-            Column("difference", percent=2, signed=True, level=level),
-            Column("margin", percent=2, signed=True),
+            _SCORE,
+            replace(_SCORE, name="new", bold=True),
+            self._make_difference_column(),
+            replace(_MARGIN, signed=True),
             Column("would pass", percent=2, key="smallest_margin", signed=True),
         )
-        rows = []
+        rows: list[Sequence[Value]] = []
         for row in self.rows:
-            own: dict[str, Any] = {} if row.decimals is None else {"decimals": row.decimals, "scale": 1.0}
-            sign = -1.0 if row.higher_is_better else 1.0  # of the allowed loss; + 0.0 below turns −0 into 0
-            relative = f" ({row.given})" if row.given.endswith("%") else ""
-            rows.append(
-                (
-                    row.label,
-                    Phrase((Span(WORDS[row.verdict], TONES[row.verdict]),)),
-                    Cell(row.base, **own),
-                    Cell(row.new, **own),
-                    Cell(row.difference, row.low, row.high, **own),
-                    Cell(sign * row.margin + 0.0, mark=relative, **own),
-                    Cell(sign * row.smallest_margin + 0.0, **own),
-                )
-            )
+            verdict = Phrase((Span(WORDS[row.verdict], TONES[row.verdict]),))
+            rows.append((row.label, verdict, *self._make_cells(row).values()))
         one_sided = f"{100 * self.resampling.level:g}%"
         note = (
             f"Each end of the interval is a one-sided {one_sided} bound. Pass: a loss of more than the margin is ruled "
@@ -203,6 +239,22 @@ class Gate(Result):
             "which these results pass"
         )
         return Table("gate", "", columns, rows, note)
+
+    def _make_difference_column(self) -> Column:
+        return Column("difference", percent=2, signed=True, level=2 * self.resampling.level - 1)
+
+    def _make_cells(self, row: GateRow) -> dict[str, Cell]:
+        """Return the numbers of a metric in the order of the table's columns."""
+        own: dict[str, Any] = {} if row.decimals is None else {"decimals": row.decimals, "scale": 1.0}
+        sign = -1.0 if row.higher_is_better else 1.0  # of the allowed loss; + 0.0 below turns −0 into 0
+        relative = f" ({row.given})" if row.given.endswith("%") else ""
+        return {
+            "base": Cell(row.base, **own),
+            "new": Cell(row.new, **own),
+            "difference": Cell(row.difference, row.low, row.high, **own),
+            "margin": Cell(sign * row.margin + 0.0, mark=relative, **own),
+            "smallest_margin": Cell(sign * row.smallest_margin + 0.0, **own),
+        }
 
     def _list_advice(self) -> list[str]:
         """Return a line for each undecided metric: what would decide it."""
@@ -213,14 +265,9 @@ class Gate(Result):
             if row.reason:
                 lines.append(f"{row.label}: {row.reason}.")
                 continue
-            needed = (
-                f"about {row.items_to_decide:,} items like these, if the difference stays as it is"
-                if row.items_to_decide
-                else "no number of items, if the difference stays as it is: it is at the margin"
-            )
             lines.append(
-                f"{row.label}: {needed}. With these {self.items:,} items, an equal system passes {100 * POWER:.0f}% of "
-                f"the time from a margin of {row.equal_passes:.2g} on."
+                f"{row.label}: {_describe_needed(row)}. With these {self.items:,} items, an equal system passes "
+                f"{100 * POWER:.0f}% of the time from a margin of {row.equal_passes:.2g} on."
             )
         return lines
 
@@ -236,7 +283,12 @@ class Gate(Result):
             Column("caption of new", "text", key="new"),
             Column("first reference", "text", key="reference"),
         ]
-        rows = [(one.id, one.base_value, one.new_value, one.base, one.new, one.reference) for one in self.lost]
+        linked = [link(card.id, open_evidence(f"item-{number}")) for number, card in enumerate(self.cards)]
+        ids: Sequence[Value] = linked or [one.id for one in self.lost]
+        rows = [
+            (ids[number], one.base_value, one.new_value, one.base, one.new, one.reference)
+            for number, one in enumerate(self.lost)
+        ]
         keep = [index for index in range(5) if index != 3 or self.lost[0].base is not None]
         keep += [5] if any(one.reference for one in self.lost) else []
         return Table(
@@ -273,6 +325,12 @@ class Gate(Result):
         from captious.gating.junit import format_junit
 
         return format_junit(self)
+
+
+def _describe_needed(row: GateRow) -> str:
+    if row.items_to_decide:
+        return f"about {row.items_to_decide:,} items like these, if the difference stays as it is"
+    return "no number of items, if the difference stays as it is: it is at the margin"
 
 
 def gate(
@@ -361,6 +419,7 @@ def _decide(
         *(f"{row.label}: {row.reason}" for row in rows if row.reason),
     ]
     decisive = _find_decisive_metric(rows)
+    lost, cards = _list_lost_captions(sides, decisive)
     signatures = [str(sides.new.measurements[key].signature) for key in keys]
     return Gate(
         sides.base.name,
@@ -369,7 +428,7 @@ def _decide(
         sides.items,
         "shards" if sides.sharded else "items",
         sides.changed,
-        tuple(_list_lost_captions(sides, decisive)),
+        tuple(lost),
         decisive,
         resampling,
         sides.lock is None or all(sides.lock.metrics[key].width for key in keys),
@@ -377,6 +436,8 @@ def _decide(
         tuple(dict.fromkeys(warnings)),
         tuple(join_signatures(signatures)),
         bounds,
+        tuple(cards),
+        sides.read,
     )
 
 
@@ -479,11 +540,11 @@ def _find_decisive_metric(rows: Sequence[GateRow]) -> str:
     return min(rows, key=get_severity).metric
 
 
-def _list_lost_captions(sides: PairedSides, key: str) -> list[LostCaption]:
-    """Return the items that lost most by a metric, in the order of their losses, then of their ids."""
+def _list_lost_captions(sides: PairedSides, key: str) -> tuple[list[LostCaption], list[Entry]]:
+    """Return the items that lost most by a metric, in the order of their losses, then of their ids, and their cards."""
     ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
     if ours is None:
-        return []
+        return [], []
     before = dict(zip(ours.ids, ours.values.tolist(), strict=True))
     base = np.array([before[id] for id in theirs.ids])
     losses = (base - theirs.values) * (1 if theirs.metric.higher_is_better else -1)
@@ -496,7 +557,7 @@ def _list_lost_captions(sides: PairedSides, key: str) -> list[LostCaption]:
         places = {id: index for index, id in enumerate(ours.ids)}
         earlier = sides.base.report.captions_at([places[theirs.ids[index]] for index in indices])
         former = {item.id: " | ".join(item.candidates) for item in earlier}
-    return [
+    lost = [
         LostCaption(
             item.id,
             float(base[index]),
@@ -507,3 +568,18 @@ def _list_lost_captions(sides: PairedSides, key: str) -> list[LostCaption]:
         )
         for index, item in zip(indices, captions, strict=True)
     ]
+    return lost, [_make_card(sides, one, item) for one, item in zip(lost, captions, strict=True)]
+
+
+def _make_card(sides: PairedSides, lost: LostCaption, item: Item) -> Entry:
+    """Return the card of an item: both captions, the value of every metric before and after, and all references."""
+    facts = []
+    for key, label in sides.labels.items():
+        ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
+        decimals = 4 if theirs.metric.decimals is None else theirs.metric.decimals
+        values = [one.values[one.ids.index(item.id)] for one in (ours, theirs) if one is not None]
+        facts.append(f"{label} {' → '.join(f'{value:.{decimals}f}' for value in values)}")
+    lines = [Line(lost.base, sides.base.name)] if lost.base is not None else []
+    image = item.fields.get("image")
+    picture = Picture(image) if isinstance(image, (str, ImageData)) else None
+    return Entry(item.id, [*lines, Line(lost.new, sides.new.name)], picture, facts, (), item.references)

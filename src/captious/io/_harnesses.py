@@ -16,9 +16,10 @@ from captious.io.rows import describe_value
 
 Harness = Literal[
     "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics", "dream-1k", "caparena-auto",
+    "personality-captions",
 ]  # fmt: skip
+# What the tasks of lmms-eval, and people who log an id with their rollouts, call it.
 ID_KEYS = ("image_id", "video_id", "id", "question_id")
-"""What the tasks of lmms-eval, and people who log an id with their rollouts, call it."""
 
 
 class HarnessLayout(NamedTuple):
@@ -135,7 +136,7 @@ def _get_step_and_id(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _translate_lmms_lab(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Translate a row of an lmms-lab data set: references, and the image's file or number as the id of a question."""
-    from captious.io.images import parse_image_number
+    from captious.io.columns import parse_image_number
 
     key = fields["question_id"]
     return {"id": parse_image_number(key) if isinstance(key, str) else key, "references": fields["answer"]}
@@ -165,7 +166,29 @@ def _caparena(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 _OWN = frozenset({"id", "caption", "references"})
 _CAPTIONED = frozenset({"caption", "candidate", "prediction", "filtered_resps"})
+
+
+def _translate_personality(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a row of PERSONALITY-CAPTIONS: the comment is the caption, with the additional ones the references.
+
+    Its two lists of candidates are for retrieval, and mostly of other images: they are left out.
+    """
+    more = fields.get("additional_comments")
+    if more is not None and not isinstance(more, list):
+        raise InputError(f"{where}: additional_comments is {describe_value(more)}, expected a list of texts")
+    return {
+        "id": fields["image_hash"],
+        "caption": fields["comment"],
+        "references": [fields["comment"], *(more or [])],
+        "style": fields["personality"],
+        "image": f"{fields['image_hash']}.jpg",
+    }
+
+
 LAYOUTS: dict[Harness, HarnessLayout] = {
+    "personality-captions": HarnessLayout(
+        frozenset({"image_hash", "personality", "comment"}), frozenset({"caption", "style"}), _translate_personality
+    ),
     "lmms-eval": HarnessLayout(frozenset({"doc_id", "filtered_resps"}), _OWN, _translate_lmms_eval),
     "vlmevalkit": HarnessLayout(frozenset({"index", "answer", "prediction", "question"}), _OWN, _translate_vlmevalkit),
     "evalscope": HarnessLayout(frozenset({"index", "sample_score"}), _OWN, _translate_evalscope),

@@ -8,31 +8,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
 from captious.captions import CaptionSet, ImageData, Ragged
 from captious.io.formats import get_name
-from captious.io.images import UnreadableImage, open_image
 from captious.io.join import format_first, join
-from captious.io.questions import QuestionTable, find_loops, open_questions
 from captious.io.read import gather, reading_of
 from captious.options import Missing, Reading
 from captious.render import Document, Phrase, Result, Span, Text
 from captious.render.document import Tone
 
-Level = Literal["error", "warning", "note"]
-SAMPLE = 200
-"""Items that are compared closely."""
-BLOCK = 10_000
-"""Texts that are looked at together for one that many repeat."""
-CLIP_WORDS = 55
-"""About this many words fill the 77 tokens of CLIP's text encoder."""
+if TYPE_CHECKING:
+    from captious.io.questions import QuestionTable
 
+Level = Literal["error", "warning", "note"]
+# Items that are compared closely.
+SAMPLE = 200
+# Texts that are looked at together for one that many repeat.
+BLOCK = 10_000
+# About this many words fill the 77 tokens of CLIP's text encoder.
+CLIP_WORDS = 55
+
+# The number of complaints of one kind that are listed; the rest are counted.
 LISTED = 5
-"""The number of complaints of one kind that are listed; the rest are counted."""
 
 _TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
@@ -134,6 +135,8 @@ def check(
     )
     findings += [finding for look in looked_at for finding in look(captions)]
     if questions is not None:
+        from captious.io.questions import open_questions
+
         findings += _check_questions(captions, open_questions(str(questions)))
     return Check(name, Findings(findings), captions.origin_line)
 
@@ -171,11 +174,11 @@ def _check_languages(captions: CaptionSet) -> Iterable[Finding]:
         )
 
 
+# What happens to an empty caption.
 _KEPT = {
     "candidate": ": kept; metrics that count words give it a low value, metrics with a model give it none",
     "reference": ": kept; metrics that count words compare with it as a text without words, which lowers most values",
 }
-"""What happens to an empty caption."""
 
 
 def _check_empty(captions: CaptionSet) -> Iterable[Finding]:
@@ -203,6 +206,7 @@ def _check_line_breaks(captions: CaptionSet) -> Iterable[Finding]:
             )
 
 
+# Level, share of the items that may have it, test of a text, kind of caption, and what is wrong with it.
 _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
     ("warning", 0, _CONTROL.search, "", " with control characters"),
     ("warning", 0, lambda text: "|||" in text, "", " with '|||': several captions in one string?"),
@@ -215,7 +219,6 @@ _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
         f" of over {CLIP_WORDS} words: CLIP's encoder would cut them",
     ),
 )
-"""Level, share of the items that may have it, test of a text, kind of caption, and what is wrong with it."""
 
 
 def _check_texts(captions: CaptionSet) -> Iterable[Finding]:
@@ -325,6 +328,8 @@ def _check_images(captions: CaptionSet) -> Iterable[Finding]:
     if len(present) < len(images):
         missing = sorted({key for key, _ in images} - {key for key, _ in present})
         yield Finding("warning", f"{format_count(missing, 'image')}: no such file")
+    from captious.io.images import UnreadableImage, open_image
+
     broken: dict[str, list[str]] = {}
     for key, image in present:
         try:
@@ -337,6 +342,8 @@ def _check_images(captions: CaptionSet) -> Iterable[Finding]:
 
 def _check_questions(captions: CaptionSet, table: QuestionTable) -> Iterable[Finding]:
     """Report problems with the questions about the items."""
+    from captious.io.questions import find_loops
+
     images = captions.columns.get("image", (None,) * len(captions))
     found = {key: table.find(key, image) for key, image in zip(captions.ids, images, strict=True)}
     without = [key for key, own in found.items() if own is None]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from captious.io.printed import parse_printed_list
@@ -11,6 +13,8 @@ from captious.options import Reading
 
 # Columns of the image file; a caption set always calls it `image`.
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
+# Why an item has no image, in messages and reasons.
+NO_SUCH = "no such image"
 # Column of the sound file.
 AUDIO_COLUMN = "audio"
 # Suffixes of sound files: a column of IMAGE_COLUMNS with such a file is renamed to `audio`.
@@ -126,3 +130,20 @@ def _find_prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -
         if len(texts) > 0.5 * len(values) and len(set(texts)) > 0.5 * len(texts):
             prose.append(name)
     return prose
+
+
+# Name of a COCO image; its last twelve digits are the number.
+COCO_NAME = re.compile(r"(?:.*_)?(\d{12})")
+
+
+def parse_image_number(name: str) -> str:
+    """Return the number of a COCO image, given the number, a file name or a path; any other name unchanged.
+
+    >>> names = ("391895", "val2014/COCO_val2014_000000391895.jpg", "000000391895", "cat.jpg")
+    >>> [parse_image_number(name) for name in names]
+    ['391895', '391895', '391895', 'cat.jpg']
+    """
+    stem = Path(name).stem
+    match = COCO_NAME.fullmatch(stem)
+    digits = match[1] if match else stem
+    return digits.lstrip("0") or "0" if digits.isdecimal() else name

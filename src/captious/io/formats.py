@@ -16,12 +16,10 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from captious._core.files import read_regular
+from captious._core.files import RUN, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
-from captious.io._delimited import read_delimited, read_lines, read_spreadsheet
 from captious.io._harnesses import HARNESSES, Harness, find_harness, translate_row
-from captious.io.arrow import parse_parquet, read_frame, read_table
 from captious.io.columns import ID_COLUMNS
 from captious.io.json_layouts import read_document, read_json, read_json_lines, read_mapping, read_records
 from captious.io.rows import (
@@ -38,12 +36,12 @@ from captious.io.rows import (
 )
 from captious.options import Reading
 
+# Bytes that are unpacked at a time.
 PART = 1 << 20
-"""Bytes that are unpacked at a time."""
+# How a compressed file begins.
 GZIP = b"\x1f\x8b"
-"""How a compressed file begins."""
+# Roles of objects that hold texts; the others hold ratings or scores.
 _TEXTS = ("captions", "references")
-"""Roles of objects that hold texts; the others hold ratings or scores."""
 
 
 def read_rows(
@@ -225,10 +223,10 @@ def name_files(systems: Sequence[str], folder: Path = Path()) -> dict[str, str]:
     return unique
 
 
-def repeated_files(systems: Sequence[str], folder: Path = Path()) -> list[str]:
+def describe_repeated_files(systems: Sequence[str], folder: Path = Path()) -> list[str]:
     """Return a line for each file that is given twice and not named, which is nearly always a mistake.
 
-    >>> repeated_files(["p.json", "q.json", "./p.json", "twin=p.json"])
+    >>> describe_repeated_files(["p.json", "q.json", "./p.json", "twin=p.json"])
     ["p.json is given twice, as 'p' and 'p-2'"]
     """
     names: dict[Path, list[str]] = {}
@@ -251,8 +249,14 @@ def _read_object(source: Any, name: str, role: str, ids: Sequence[str] | None) -
         _refuse_splits(source, name)
         return read_document(source, name)
     if hasattr(source, "to_dict") and hasattr(source, "iloc"):  # pandas: a frame, or a series of captions
-        return read_frame(source, name) if hasattr(source, "columns") else read_mapping(source.to_dict(), name)
+        if not hasattr(source, "columns"):
+            return read_mapping(source.to_dict(), name)
+        from captious.io.arrow import read_frame
+
+        return read_frame(source, name)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        from captious.io.arrow import read_table
+
         return read_table(source, name)
     if isinstance(source, (bytes, bytearray, memoryview, set, frozenset, type)) or not isinstance(source, Iterable):
         raise InputError(f"{name}: {describe_value(source)}, expected {_describe_expected(role)}")
@@ -321,6 +325,8 @@ def _read_content(source: str | os.PathLike[str], unpack_limit: int = Reading.un
     except IsADirectoryError:
         files = sorted(path.name for path in Path(name).iterdir() if path.suffix in (".jsonl", ".json", ".csv"))
         such = f", such as {Path(name) / files[0]}" if files else ""
+        if any(Path(name).glob(f"*/{RUN}")):
+            such = f"; the folder contains runs: name them, such as {Path(name) / '*'}"
         raise InputError(f"{name}: is a folder, expected a file of captions{such}") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from None
@@ -410,19 +416,43 @@ def _read_webdataset(content: bytes, name: str, unpack_limit: int) -> Iterator[R
         yield Row(row.where, {**row.fields, "id": row.fields[KEY]}, keyed=True)
 
 
+def _read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
+    from captious.io._delimited import read_delimited
+
+    return read_delimited(content, name, delimiter)
+
+
+def _read_lines(content: bytes, name: str) -> Iterator[Piece]:
+    from captious.io._delimited import read_lines
+
+    return read_lines(content, name)
+
+
+def _read_spreadsheet(content: bytes, name: str, unpack_limit: int) -> Iterator[Piece]:
+    from captious.io._delimited import read_spreadsheet
+
+    return read_spreadsheet(content, name, unpack_limit)
+
+
+def _read_parquet(content: bytes, name: str, unpack_limit: int) -> Iterator[Piece]:
+    from captious.io.arrow import parse_parquet
+
+    return parse_parquet(content, name, unpack_limit)
+
+
 _READERS: dict[str, Callable[[bytes, str], Iterator[Piece]]] = {
     "json": read_json,
     "jsonl": read_json_lines,
-    "csv": partial(read_delimited, delimiter=","),
-    "tsv": partial(read_delimited, delimiter="\t"),
-    "txt": read_lines,
+    "csv": partial(_read_delimited, delimiter=","),
+    "tsv": partial(_read_delimited, delimiter="\t"),
+    "txt": _read_lines,
 }
 LINES = "txt"
+# Formats that are no text; their readers know how much a part may unpack to.
 BINARY: dict[str, Callable[[bytes, str, int], Iterator[Piece]]] = {
-    "parquet": parse_parquet,
-    "xlsx": read_spreadsheet,
+    "parquet": _read_parquet,
+    "xlsx": _read_spreadsheet,
     "webdataset": _read_webdataset,
 }
-"""Formats that are no text; their readers know how much a part may unpack to."""
 FORMATS = {f".{name}": name for name in (*_READERS, *BINARY) if name != "webdataset"}
 FORMATS |= {".ndjson": "jsonl", ".pq": "parquet", ".tar": "webdataset", ".tgz": "webdataset"}

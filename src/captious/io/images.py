@@ -23,7 +23,7 @@ import numpy as np
 from captious._core.files import read_regular
 from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
-from captious.io.columns import AUDIO_SUFFIXES, ID_COLUMNS, IMAGE_COLUMNS
+from captious.io.columns import AUDIO_SUFFIXES, COCO_NAME, ID_COLUMNS, IMAGE_COLUMNS, NO_SUCH, parse_image_number
 from captious.io.rows import Row
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 MAX_PIXELS = 100_000_000
 # Largest aspect ratio: a narrow strip becomes huge when its shorter side is resized to a model's input.
 MAX_RATIO = 1000
-NO_SUCH = "no such image"
 
 
 class UnreadableImage(InputError):
@@ -241,7 +240,7 @@ class ImageFolder:
 
     @cached_property
     def _numbers(self) -> dict[str, str]:
-        return {match[1]: name for stem, name in self._stems.items() if (match := _COCO_NAME.fullmatch(stem))}
+        return {match[1]: name for stem, name in self._stems.items() if (match := COCO_NAME.fullmatch(stem))}
 
     @property
     def names(self) -> list[str]:
@@ -289,22 +288,6 @@ def _get_suffix(name: str) -> str:
     """Return the suffix of a name in lower case, like ``Path.suffix``."""
     stem, dot, ending = name.rpartition(".")
     return f"{dot}{ending}".lower() if stem else ""
-
-
-_COCO_NAME = re.compile(r"(?:.*_)?(\d{12})")
-
-
-def parse_image_number(name: str) -> str:
-    """Return the number of a COCO image, given the number, a file name or a path; any other name unchanged.
-
-    >>> names = ("391895", "val2014/COCO_val2014_000000391895.jpg", "000000391895", "cat.jpg")
-    >>> [parse_image_number(name) for name in names]
-    ['391895', '391895', '391895', 'cat.jpg']
-    """
-    stem = Path(name).stem
-    match = _COCO_NAME.fullmatch(stem)
-    digits = match[1] if match else stem
-    return digits.lstrip("0") or "0" if digits.isdecimal() else name
 
 
 def _format_number(things: Sized, what: str) -> str:

@@ -31,9 +31,9 @@ from captious.io.columns import (
     STYLE_COLUMN,
     choose_columns,
     choose_references_column,
+    parse_image_number,
 )
 from captious.io.formats import get_name
-from captious.io.images import match_images, parse_image_number
 from captious.io.printed import looks_printed, parse_printed_list
 from captious.io.rows import Piece, Row, RowBlock, repair_text
 from captious.options import Reading
@@ -525,6 +525,8 @@ def join(
         keys = [key for key in keys if key not in without]
     columns = _merge_columns(keys, [candidates.fields, *([others.fields] if others else [])])
     if reading.images is not None:
+        from captious.io.images import match_images
+
         try:
             # In an id of several columns the first is the image.
             further = (reading.id_column or "").count(",")

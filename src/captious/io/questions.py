@@ -30,10 +30,10 @@ EVENT_COLUMN = "events"
 QUESTION_IDS = ("question_id", "proposition_id", "qid")
 CATEGORIES = ("category", "element_type", "channel", "category_broad")
 PARENTS = ("parents", "dependency", "dependency_id")
+# Columns with the answer that a model gave.
 GIVEN = ("given", "multiple_choice_vqa")
-"""Columns with the answer that a model gave."""
+# The letter of an option that is written in the text of its question.
 _INSIDE = re.compile(r"(?:^|(?<=[\s,;]))\(?([A-Z])[.):]\s+")
-"""The letter of an option that is written in the text of its question."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from captious._core.collector import pause_collector
 from captious._core.languages import LANGUAGE_COLUMN, find_only_language
 from captious.captions import CaptionSet
 from captious.errors import InputError, format_suggestion
+from captious.io.columns import parse_image_number
 from captious.io.formats import get_name, read_pieces, read_text
-from captious.io.images import add_images, parse_image_number
 from captious.io.join import (
     Changes,
     Complain,
@@ -95,7 +95,11 @@ def _read(source: Any, reading: Reading, others: Gathered | None = None) -> Capt
     if isinstance(source, CaptionSet):
         reading = reading if reading.language else replace(reading, language=source.language or None)
         if reading.references is None:
-            captions = source if reading.images is None else add_images(source, reading.images)
+            captions = source
+            if reading.images is not None:
+                from captious.io.images import add_images
+
+                captions = add_images(source, reading.images)
             same = (reading.language or "") == source.language
             return captions if same else set_language(captions, reading.language)
     candidates, others = gather(source, reading, others=others)

@@ -22,12 +22,12 @@ from captious._core.files import refuse_irregular, write_atomically
 from captious.errors import InputError, MissingExtra, format_one_line, require
 
 RETRIES = 3
+# The wait before the first retry; it doubles before each further one.
 BACKOFF_SECONDS = 0.5
-"""The wait before the first retry; it doubles before each further one."""
+# Bytes of a large object that are in memory at a time.
 BLOCK = 1 << 23
-"""Bytes of a large object that are in memory at a time."""
+# A character that makes a path a glob.
 MAGIC = re.compile(r"[*?\[]")
-"""A character that makes a path a glob."""
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Shard:
-    """One file of captions: its address, its bytes, and a name for what is made of it."""
+    """One file of captions: its address, its size in bytes, and a name for the files that are made from it."""
 
     name: str
     """Unique among the shards of a source, and safe as the name of a file."""
@@ -67,7 +67,7 @@ class Shard:
 
     @property
     def format(self) -> str | None:
-        """What the ending of the address says.
+        """The format by the ending of the address; None if it is unknown.
 
         >>> Shard("0", "data/0.jsonl.gz", 10).format
         'jsonl'
@@ -165,7 +165,7 @@ class Disk(Storage):
         """Return the size in bytes of each file that matches a pattern, without hidden files."""
         try:
             names = glob.glob(pattern, root_dir=self.address or None, recursive=True)  # noqa: PTH207, which finds hidden ones
-        except ValueError:  # no name that a file could have: a null byte, half a character
+        except ValueError:  # no file can have such a name: it has a null byte or a lone surrogate
             return {}
         sizes = {name: self.size(name) for name in sorted(set(names))}
         return {name: size for name, size in sizes.items() if size is not None}
@@ -224,8 +224,9 @@ class ObjectStore(Storage):
         return system, path
 
     def _call(self, name: str, done: str, call: Callable[[Any, str], T]) -> T:
-        """Return the result of a call, with retries. FileNotFoundError is raised at once, other errors after the last
-        retry.
+        """Call a function with the file system and the path of a file, and retry if it fails.
+
+        FileNotFoundError is raised at once, other errors after the last retry, as *cannot be* ``done``.
         """
         system, path = self._locate(name)
         for attempt in range(RETRIES + 1):
@@ -233,7 +234,7 @@ class ObjectStore(Storage):
                 return call(system, path)
             except (FileNotFoundError, NotADirectoryError):
                 raise
-            except Exception as error:  # the libraries of object stores raise kinds of their own
+            except Exception as error:  # the library of each object store has its own error classes
                 if attempt == RETRIES or isinstance(error, (PermissionError, NotImplementedError)):
                     why = format_one_line(error) or type(error).__name__
                     raise InputError(f"{self.get_address(name)}: cannot be {done} ({why})") from None
@@ -243,12 +244,12 @@ class ObjectStore(Storage):
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the size in bytes of each object directly in a folder; objects of unknown size are left out."""
 
-        def listed(system: Any, path: str) -> list[dict[str, Any]]:
+        def list_folder(system: Any, path: str) -> list[dict[str, Any]]:
             system.invalidate_cache(path)
             return list(system.ls(path, detail=True))
 
         try:
-            entries = self._call(folder, "listed", listed)
+            entries = self._call(folder, "listed", list_folder)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         files = {PurePosixPath(name).name: size for name, size in _get_file_sizes(entries).items()}
@@ -258,12 +259,12 @@ class ObjectStore(Storage):
         """Return the size in bytes of each object that matches a pattern."""
         _, root = self._locate()
 
-        def matched(system: Any, path: str) -> list[dict[str, Any]]:
+        def match_pattern(system: Any, path: str) -> list[dict[str, Any]]:
             system.invalidate_cache(root)
             return list(system.glob(path, detail=True).values())
 
         try:
-            entries = self._call(pattern, "listed", matched)
+            entries = self._call(pattern, "listed", match_pattern)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         files = {name[len(root) :].lstrip("/"): size for name, size in _get_file_sizes(entries).items()}

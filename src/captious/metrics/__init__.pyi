@@ -27,14 +27,14 @@ from captious.metrics.measurement import Signature as Signature
 from captious.metrics.registry import names as names
 from captious.metrics.registry import parse as parse
 from captious.metrics.registry import parse_all as parse_all
-from captious.metrics.rows import Scored as Scored
-from captious.metrics.rows import TypeSets as TypeSets
-from captious.metrics.rows import candidate_means as candidate_means
-from captious.metrics.rows import item_means as item_means
+from captious.metrics.statistic_rows import Scored as Scored
+from captious.metrics.statistic_rows import TypeSets as TypeSets
+from captious.metrics.statistic_rows import candidate_means as candidate_means
+from captious.metrics.statistic_rows import item_means as item_means
 from captious.metrics.style.explain import explain
-from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
-from captious.text.states import State as State
+from captious.metrics.style.model_files import save
+from captious.text.corpus_states import State as State
 
 explain_style = explain
 fit_style = fit

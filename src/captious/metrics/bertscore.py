@@ -13,7 +13,7 @@ from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError, require
 from captious.metrics.contract import MeanMetric, Need
-from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
+from captious.metrics.statistic_rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import get_runtime
@@ -133,10 +133,10 @@ class BertScore(MeanMetric):
 
 
 def _match_candidates(captions: CaptionSet, model: Contextual, state: TokenWeights) -> tuple[Floats, Ints]:
-    """Return precision, recall and F1 of every candidate (the best reference counts), and its number of tokens."""
+    """Return precision, recall and F1 of every candidate, each the highest over its references; and token counts."""
     candidates, references = captions.candidates, captions.references
     ids, lengths = model.tokens(candidates.values)
-    others, _ = model.tokens(references.values)
+    reference_ids, _ = model.tokens(references.values)
     result = np.full((len(ids), len(VALUES)), np.nan)
     runtime = get_runtime()
     for first in range(0, len(captions), BLOCK):
@@ -149,7 +149,7 @@ def _match_candidates(captions: CaptionSet, model: Contextual, state: TokenWeigh
             if not candidates.blank[one] and not references.blank[other]
         ]
         if pairs:
-            sides = [ids[one] for one, _ in pairs], [others[other] for _, other in pairs]
+            sides = [ids[one] for one, _ in pairs], [reference_ids[other] for _, other in pairs]
             values = match_texts(model, *sides, partial(state.weights, special=model.special_token_ids))
             np.fmax.at(result, [one for one, _ in pairs], values)
         runtime.progress("captions", last, len(captions))
@@ -169,11 +169,12 @@ def match_texts(model: Contextual, candidates: Sequence[Ids], references: Sequen
     weights = [torch.from_numpy(weigh(ids)).to(states[0]) for ids in texts]
     left, right = ([index[tuple(ids)] for ids in side] for side in (candidates, references))
     result = np.empty((len(left), 3))
+    # Pairs of similar lengths are matched together, so that little is padded.
     order = sorted(range(len(left)), key=lambda pair: (len(references[pair]), len(candidates[pair])))
     for start in range(0, len(order), PAIRS):
-        some = order[start : start + PAIRS]
-        sides = [[side[pair] for pair in some] for side in (left, right)]
-        result[some] = _score_block(
+        block = order[start : start + PAIRS]
+        sides = [[side[pair] for pair in block] for side in (left, right)]
+        result[block] = _score_block(
             *([values[number] for number in side] for values in (states, weights) for side in sides)
         )
     return result
@@ -182,9 +183,9 @@ def match_texts(model: Contextual, candidates: Sequence[Ids], references: Sequen
 def _encode_texts(model: Contextual, texts: list[Ids]) -> list[Any]:
     """Encode texts in batches of similar length, and return the hidden states of each."""
     runtime = get_runtime()
-    pace, encoded = OomBackoff(runtime.log), {}
+    backoff, encoded = OomBackoff(runtime.log), {}
 
-    def begin(numbers: Any) -> Any:
+    def encode_batch(numbers: Any) -> Any:
         states, _ = model.states([texts[number] for number in numbers])
         for number, one in zip(numbers, states, strict=True):
             encoded[number] = one[: len(texts[number])].clone()
@@ -193,26 +194,30 @@ def _encode_texts(model: Contextual, texts: list[Ids]) -> list[Any]:
 
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
     for start in range(0, len(order), runtime.batch):
-        pace.start(begin, order[start : start + runtime.batch])()
+        backoff.start(encode_batch, order[start : start + runtime.batch])()
     return [encoded[number] for number in range(len(texts))]
 
 
-def _score_block(candidates: list[Any], references: list[Any], weights: list[Any], others: list[Any]) -> Floats:
-    """Return precision, recall and F1 of pairs of hidden states, with the given token weights."""
+def _score_block(
+    candidates: list[Any], references: list[Any], candidate_weights: list[Any], reference_weights: list[Any]
+) -> Floats:
+    """Return precision, recall and F1 of pairs of texts, from their hidden states and the weights of their tokens."""
     torch = require("torch", "clip")
 
     def pad(rows: list[Any]) -> Any:
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
     cosines = pad(candidates) @ pad(references).transpose(1, 2)
-    masks = [pad([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (weights, others)]
+    masks = [
+        pad([torch.ones_like(one, dtype=torch.bool) for one in side]) for side in (candidate_weights, reference_weights)
+    ]
     # Padding never is the nearest token (-inf), and padded tokens themselves add 0.
     cosines = cosines.masked_fill(~(masks[0][:, :, None] & masks[1][:, None, :]), float("-inf"))
     parts = []
-    for axis, inside, weight in ((2, masks[0], pad(weights)), (1, masks[1], pad(others))):
+    for axis, inside, weight in ((2, masks[0], pad(candidate_weights)), (1, masks[1], pad(reference_weights))):
         nearest = cosines.amax(axis).masked_fill(~inside, 0.0)
         parts.append(((nearest * weight).sum(1) / weight.sum(1)).double().cpu().numpy())
     precision, recall = parts
-    both = precision + recall
-    joined = np.divide(2 * precision * recall, both, out=np.where(np.isnan(both), np.nan, 0.0), where=both != 0)
-    return np.stack([precision, recall, joined], axis=1)
+    total = precision + recall
+    f1 = np.divide(2 * precision * recall, total, out=np.where(np.isnan(total), np.nan, 0.0), where=total != 0)
+    return np.stack([precision, recall, f1], axis=1)

@@ -13,11 +13,12 @@ from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
-from captious.metrics.rows import Scored
+from captious.metrics.statistic_rows import Scored
 from captious.render import Column, Table
-from captious.text.tables import NgramTable, TextTable, mark_changes
+from captious.text.ngram_tables import NgramTable, TextTable, mark_changes
 from captious.text.tokenizers import Tokenizer
 
+# The smoothing constants of coco-caption.
 TINY, SMALL = 1e-15, 1e-9
 ORDERS = 4
 
@@ -96,7 +97,7 @@ class Bleu(NgramMetric, CandidateMetric):
         )
 
     def _list_contributions(self, table: TextTable, sums: Floats) -> Iterator[Contribution]:
-        """Yield the matched n-grams of the only item, and what the constant 1e-15 gives an order without a match."""
+        """Yield the matched n-grams of the only item; for an order without a match, the part of the constant 1e-15."""
         value = float(bleu(sums, self.n))
         for n in range(1, self.n + 1):
             grams = table.ngrams(n)
@@ -134,8 +135,8 @@ def count_statistics(
 ) -> Floats:
     """Count the statistics of every candidate, given the reference length closest to its own.
 
-    ``highest_counts`` gives the rows of candidates that may match and, for each, the highest count of its n-gram in one
-    reference.
+    ``highest_counts`` returns the rows of an n-gram table that belong to candidates and may match, and for each row the
+    highest count of its n-gram in one reference.
     """
     candidates, lengths = table.candidates, table.lengths
     result = np.zeros((len(candidates), 2 + 2 * ORDERS))
@@ -162,25 +163,28 @@ def _count_against_references(table: TextTable) -> Floats:
 
 
 def find_closest_reference_lengths(table: TextTable) -> Ints:
-    """Return the reference length closest to that of each candidate, the shorter of two equally close."""
+    """Return the reference length closest to that of each candidate, the shorter of two equally close; 0 if none."""
     lengths = table.lengths
     result = np.zeros(len(table.candidates), dtype=np.int64)
     references = np.flatnonzero(~table.is_candidate)
     if not len(references):
         return result
+    # References of an item follow each other: a group of them begins at each of `starts`. Items without references
+    # have no group (-1).
     item = table.item[references]
-    heads = np.flatnonzero(mark_changes(item))
-    group = np.full(table.items, -1)
-    group[item[heads]] = np.arange(len(heads))
-    own = group[table.item[table.candidates]]
+    starts = np.flatnonzero(mark_changes(item))
+    group_of_item = np.full(table.items, -1)
+    group_of_item[item[starts]] = np.arange(len(starts))
+    candidate_group = group_of_item[table.item[table.candidates]]
     rank = table.rank[table.candidates]
     # distance * width + length is one integer; its minimum is the closest length, of equally close ones the shorter.
     width = int(lengths.max(initial=0)) + 1
-    for turn in range(int(rank.max(initial=0)) + 1):
-        mine = np.flatnonzero((rank == turn) & (own >= 0))
-        length = np.zeros(len(heads), dtype=np.int64)
-        length[own[mine]] = lengths[table.candidates[mine]]
-        distance = np.abs(lengths[references] - np.repeat(length, np.diff(heads, append=len(references))))
-        best = np.minimum.reduceat(distance * width + lengths[references], heads)
-        result[mine] = (best % width)[own[mine]]
+    # The first candidates of all items at once, then the second ones, …: each item has at most one of them.
+    for number in range(int(rank.max(initial=0)) + 1):
+        chosen = np.flatnonzero((rank == number) & (candidate_group >= 0))
+        length = np.zeros(len(starts), dtype=np.int64)
+        length[candidate_group[chosen]] = lengths[table.candidates[chosen]]
+        distance = np.abs(lengths[references] - np.repeat(length, np.diff(starts, append=len(references))))
+        best = np.minimum.reduceat(distance * width + lengths[references], starts)
+        result[chosen] = (best % width)[candidate_group[chosen]]
     return result

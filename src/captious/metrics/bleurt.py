@@ -14,7 +14,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.clip.encoded import pair_items
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.rows import Scored, candidate_means, find_blank_texts, format_ids
+from captious.metrics.statistic_rows import Scored, candidate_means, find_blank_texts, format_ids
 from captious.models.bleurt import BleurtModel, load_bleurt, score_pairs
 
 

@@ -19,9 +19,9 @@ from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement
-from captious.metrics.rows import Scored
+from captious.metrics.statistic_rows import Scored
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import TextTable, make_table_key
+from captious.text.ngram_tables import TextTable, make_table_key
 
 # Items of a chunk; their n-gram tables take about 100 MB.
 CHUNK = 10_000

@@ -13,10 +13,10 @@ from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.contract import CandidateMetric, MeanMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
-from captious.metrics.rows import Scored, item_means
+from captious.metrics.statistic_rows import Scored, item_means
 from captious.render import Column, Table
 from captious.text.idf import DocumentFrequency, find
-from captious.text.tables import TextTable, run_indices
+from captious.text.ngram_tables import TextTable, run_indices
 from captious.text.tokenizers import Tokenizer
 
 ORDERS = 4
@@ -28,6 +28,8 @@ FEW = 1000
 APART = 13
 # Warn if at least this share of captions loses 90% to the length penalty.
 ERASED = 0.1
+# Beginning of that warning, by which a report recognizes it.
+CUT = "CIDEr-D's length penalty cut"
 # Number of items whose lengths are compared for this warning.
 SAMPLE = 500
 
@@ -120,7 +122,7 @@ class Cider(CandidateMetric, MeanMetric):
             return []
         captions_median, references_median = (float(np.median(one)) for one in lengths)
         return [
-            f"CIDEr-D's length penalty cut {apart.mean():.0%} of the captions by more than 90%: captions have "
+            f"{CUT} {apart.mean():.0%} of the captions by more than 90%: captions have "
             f"{captions_median:.4g} words, references {references_median:.4g} (medians), and a difference of {APART} "
             "words is enough; cider(variant=plain) has no length penalty"
         ]

@@ -19,18 +19,18 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 import numpy as np
 
 from captious._core.languages import AUTO, ENGLISH, ENGLISH_MODELS, choose_tokenizer, find_language
+from captious._core.notation import write_spec
 from captious._core.plugins import ObjectName, check_name, find_object
-from captious._core.specs import write_spec
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.images import NO_SUCH
+from captious.io.columns import NO_SUCH
 from captious.metrics.abilities import Explains, ExplainsMissing
 from captious.metrics.explanation import Breakdown, Explanation
 from captious.metrics.measurement import Measurement, Signature
-from captious.metrics.rows import Rows, Scored, TypeSets, find_missing_inputs, item_means
-from captious.text.states import State
-from captious.text.tables import TextTable
+from captious.metrics.statistic_rows import Rows, Scored, TypeSets, find_missing_inputs, item_means
+from captious.text.corpus_states import State
+from captious.text.ngram_tables import TextTable
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 T = TypeVar("T")
@@ -119,6 +119,11 @@ class Metric(ABC):
         None: the value is a score, printed as scores are, with four decimals or in percent with one.
         """
         return None
+
+    @property
+    def scores_batches(self) -> bool:
+        """Whether a value depends on the neighbors of an item, so that shards and single captions are refused."""
+        return False
 
     @property
     def undefined_reason(self) -> str:
@@ -456,6 +461,14 @@ class NgramMetric(TokenMetric):
         super().__post_init__()
         if not 1 <= self.n <= self.highest_n:
             raise InputError(f"{self.name}(n={self.n}): expected n from 1 to {self.highest_n}")
+
+
+def refuse_batches(metric: Metric, where: str) -> None:
+    """Raise InputError if a metric scores batches of a whole set; ``where`` says what has only parts of it."""
+    if metric.scores_batches:
+        raise InputError(
+            f"{metric} scores the captions of a whole file in batches, not those of {where}; leave batch out"
+        )
 
 
 def refuse_undeclared(metric: Metric) -> None:

@@ -20,10 +20,10 @@ from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu, count_statistics
 from captious.metrics.cider import compute_similarities, get_document_frequencies
 from captious.metrics.contract import MeanMetric, Need, NgramMetric, TokenMetric
-from captious.metrics.rows import Scored, TypeSets, give_reason, item_means
+from captious.metrics.statistic_rows import Scored, TypeSets, give_reason, item_means
 from captious.text.counts import CountsKind, CountsState, KeyCounts
 from captious.text.idf import DocumentFrequency
-from captious.text.tables import NgramTable, TextTable, count_words, mark_changes
+from captious.text.ngram_tables import NgramTable, TextTable, count_words, mark_changes
 from captious.text.tokenizers import Tokenizer
 
 

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from captious.metrics.registry import find_key
 from captious.render import Column, Document, Graph, Phrase, Result, Section, Span, Table, Text
+from captious.render.answers import join_names
 from captious.render.document import Tone, Value
-from captious.render.tables import get_columns as table_columns
+from captious.render.exports import get_columns as table_columns
 
 # Default number of parts in the table; JSON has all.
 SHOWN = 10
@@ -187,7 +188,30 @@ class Explanation(Result):
             signatures=[self.signature] if self.signature else [],
             data=self.data(),
             name="explanation",
+            answer=self.answer,
         )
+
+    @property
+    def answer(self) -> str:
+        """The plain answer: the largest parts of the value, and what lowers it most."""
+        if self.reason:
+            return f"{self.label} of {self.id} has no value: {self.reason}."
+        added = sorted((part for part in self.breakdown.parts if part.adds > 0), key=lambda part: -part.adds)
+        lost = sorted((part for part in self.parts if part.adds < 0), key=lambda part: part.adds)
+        value = f"{self.label} of {self.id} is {_format_value(self.value)}"
+        if not added and not lost:
+            return f"{value}: nothing adds to it."
+        unit, number = self.breakdown.unit, len(added)
+        parts = []
+        if added:
+            names = join_names([f"“{part.name}” ({_format_value(part.adds)})" for part in added[:SUMMANDS]])
+            plural = "es" if unit.endswith("ch") else "s"
+            parts.append(
+                f"{number} {unit}{plural if number != 1 else ''} add{'s' * (number == 1)} to it, most of all {names}"
+            )
+        if lost:
+            parts.append(f"{lost[0].name} lowers it most ({_format_value(lost[0].adds)})")
+        return f"{value}: {'; '.join(parts)}."
 
     def sections(self) -> list[Section]:
         """Return the sections of the document."""
@@ -344,7 +368,15 @@ class Explanations(Result):
             signatures=[one.signature for one in self.explanations if one.signature],
             data=self.data(),
             name="explanation",
+            answer=self.answer,
         )
+
+    @property
+    def answer(self) -> str:
+        """The plain answer: that of CIDEr-D if it is explained, otherwise of the last metric, which has most parts."""
+        main = next((one for one in self.explanations if one.metric.startswith("cider")), None)
+        chosen = main or next(reversed(self.explanations), None)
+        return chosen.answer if chosen else ""
 
     def _find_higher_order(self, one: Explanation) -> str:
         """Return the label of the last explanation of another order or value that has all parts of this one.

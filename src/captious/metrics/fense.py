@@ -10,7 +10,7 @@ import numpy as np
 
 from captious._core.types import Floats
 from captious.captions import CaptionSet
-from captious.metrics._fluency import (
+from captious.metrics._fluency_penalty import (
     ABSENT,
     COLUMN,
     HINT,
@@ -26,8 +26,8 @@ from captious.metrics._fluency import (
 from captious.metrics.clip.encoded import compute_reference_cosines
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
-from captious.metrics.rows import Scored, candidate_means
 from captious.metrics.sbert import Sbert
+from captious.metrics.statistic_rows import Scored, candidate_means
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.render import Column
 

@@ -17,7 +17,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.registry import FUNCTIONS, METRICS
-from captious.metrics.rows import Scored, candidate_means, find_missing_inputs
+from captious.metrics.statistic_rows import Scored, candidate_means, find_missing_inputs
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from captious.errors import InputError
 from captious.metrics.clip.encoded import pair_items
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.measurement import Measurement
-from captious.metrics.rows import Scored, candidate_means, find_blank_texts, format_ids, give_reason
+from captious.metrics.statistic_rows import Scored, candidate_means, find_blank_texts, format_ids, give_reason
 from captious.models import loading
 from captious.models.encoder import Encoder, Features, Weights, encoder_id
 from captious.models.features import EncodedRows, text_features

@@ -16,7 +16,7 @@ from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
 from captious.metrics.registry import get_package_version
-from captious.metrics.rows import Rows, TypeSets, find_nan_rows, join_rows
+from captious.metrics.statistic_rows import Rows, TypeSets, find_nan_rows, join_rows
 from captious.render import Column, Document, Table
 from captious.stats.resampling import Statistic, sort_ids
 

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from captious._core import plugins
-from captious._core.specs import convert_arguments, parse_spec, split_specs
+from captious._core.notation import convert_arguments, parse_spec, split_specs
 from captious.errors import AmbiguousKey, InputError, UnknownKey, format_choices, format_suggestion
 from captious.io.columns import OBJECT_COLUMN
 
@@ -27,11 +27,11 @@ METRICS = {
     "rouge": "captious.metrics.rouge:Rouge",
     "rouge_n": "captious.metrics.rouge:RougeN",
     "cider": "captious.metrics.cider:Cider",
-    "meteor": "captious.metrics.meteor.metric:Meteor",
-    "spice": "captious.metrics.spice.metric:Spice",
+    "meteor": "captious.metrics.meteor.meteor:Meteor",
+    "spice": "captious.metrics.spice.spice:Spice",
     "spice_original": "captious.metrics.spice.original:SpiceOriginal",
     "spider": "captious.metrics.spider:Spider",
-    "capture": "captious.metrics.capture.metric:Capture",
+    "capture": "captious.metrics.capture.capture:Capture",
     "chair": "captious.metrics.hallucination.chair:Chair",
     "amber": "captious.metrics.hallucination.amber:Amber",
     "aloha": "captious.metrics.hallucination.aloha:Aloha",
@@ -58,6 +58,8 @@ METRICS = {
     "specs": "captious.metrics.clip.specs:Specs",
     "specs_routed": "captious.metrics.clip.specs:SpecsRouted",
     "umic": "captious.metrics.umic:Umic",
+    "polos": "captious.metrics.polos:Polos",
+    "calibrated": "captious.metrics.calibrated:Calibrated",
     "imagine": "captious.metrics.imagine:Imagine",
     "clair": "captious.metrics.judges.clair:Clair",
     "fleur": "captious.metrics.judges.fleur:Fleur",
@@ -89,13 +91,16 @@ LABELS = {
     "cider-d": "cider",
     "ciderd": "cider",
     "clip-s": "clipscore",
+    "expert": "fleur(preset=expert)",
     "g-veval": "gveval",
     "gpt4-eval": "gpt4eval",
     "ie-image": "imagine",
     "lsa diversity": "lsa",
     "pac-s": "pacscore",
+    "pac-s++": "pacscore(plus=yes)",
     "refclip-s": "refclipscore",
     "refpac-s": "refpacscore",
+    "refpac-s++": "refpacscore(plus=yes)",
     "rlaif-v": "rlaifv",
     "rouge-l": "rouge",
     "rouge_l": "rouge",
@@ -114,7 +119,7 @@ NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n"
 ABSENT = (
     "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
     "emscore", "faier", "fid", "hicescore", "infolm", "leic", "mid",
-    "moverscore", "nist", "nubia", "pearl", "perplexity", "polos", "pope", "spice-u", "ter",
+    "moverscore", "nist", "nubia", "pearl", "perplexity", "pope", "spice-u", "ter",
     "tiger", "vifidel", "vilbertscore", "wmd",
 )  # fmt: skip
 
@@ -275,7 +280,8 @@ def _normalize_label(label: str) -> str:
     >>> _normalize_label("SPICE (spaCy) color"), _normalize_label("IE-text&image")
     ('spice-spacy-color', 'ie-text-image')
     """
-    return re.sub(r"[\W_]+", "-", label).strip("-").lower()
+    # A plus distinguishes PAC-S++ from PAC-S.
+    return re.sub(r"(?:[^\w+]|_)+", "-", label).strip("-").lower()
 
 
 def _is_default_variant(key: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from captious._core.specs import split_specs
+from captious._core.notation import split_specs
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Metric, refuse_undeclared

@@ -14,9 +14,9 @@ from captious._core.types import Floats, Ints, Ints32
 from captious.captions import CaptionSet
 from captious.metrics.contract import CandidateMetric, MeanMetric, NgramMetric
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText, label_candidates
-from captious.metrics.rows import Scored, item_means
+from captious.metrics.statistic_rows import Scored, item_means
 from captious.render import Column
-from captious.text.tables import TextTable, mark_changes, run_indices
+from captious.text.ngram_tables import TextTable, mark_changes, run_indices
 from captious.text.tokenizers import Tokenizer
 
 BETA = 1.2

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 from captious.captions import CaptionSet
 from captious.metrics.clip.encoded import compute_reference_cosines
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
+from captious.metrics.statistic_rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models.encoder import TextEncoder, TextWeights
 from captious.models.features import text_features
-from captious.models.sentences import load_sentences
+from captious.models.sentence_models import load_sentences
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from captious._core.languages import AUTO
 from captious._core.types import Bools, Floats
 from captious.captions import CaptionSet
-from captious.metrics._fluency import (
+from captious.metrics._fluency_penalty import (
     ABSENT,
     HINT,
     PENALTY,
@@ -25,10 +25,10 @@ from captious.metrics._fluency import (
 from captious.metrics.cider import Cider
 from captious.metrics.contract import CandidateMetric, MeanMetric, Metric, Need
 from captious.metrics.explanation import Breakdown, Contribution
-from captious.metrics.rows import Scored
-from captious.metrics.spice.metric import Spice
 from captious.metrics.spice.original import ABSENT as UNKNOWN_ID
 from captious.metrics.spice.original import SpiceOriginal
+from captious.metrics.spice.spice import Spice
+from captious.metrics.statistic_rows import Scored
 from captious.render import Column
 from captious.text.idf import DocumentFrequency
 from captious.text.tokenizers import Tokenizer

@@ -11,7 +11,7 @@ import numpy as np
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
-from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
+from captious.metrics.statistic_rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models.crossencoders import ORIGINAL, Backbone, get_metric_name, load_backbone, read_marker, score_pairs
 from captious.models.devices import resolve_precision
 from captious.models.encoder import encoder_id

@@ -11,12 +11,14 @@ import captious.models.domain
 import captious.models.factual
 import captious.models.fluency
 import captious.models.fusion
+import captious.models.hidden_states
 import captious.models.hub
-import captious.models.matching
+import captious.models.image_text_matching
 import captious.models.mini
 import captious.models.pipeline
+import captious.models.polos
+import captious.models.region_database
 import captious.models.segments
-import captious.models.states
 from captious.models.crossencoders import load_backbone as load_backbone
 from captious.models.dual import DualHeads as DualHeads
 from captious.models.dual import new_dual as new_dual
@@ -34,8 +36,8 @@ from captious.models.loading import load as load
 from captious.models.loading import load_trainable as load_trainable
 from captious.models.painters import allow_painter as allow_painter
 from captious.models.painters import load_painter as load_painter
-from captious.models.sentences import load_sentences as load_sentences
-from captious.models.sentences import sentence_vectors as sentence_vectors
+from captious.models.sentence_models import load_sentences as load_sentences
+from captious.models.sentence_models import sentence_vectors as sentence_vectors
 from captious.models.store import Store as Store
 from captious.models.store import open_store as open_store
 from captious.models.uniter import load_uniter as load_uniter

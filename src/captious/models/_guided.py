@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from captious._core.types import Bools
 from captious.errors import InputError
 from captious.models._diffusion import compute_fingerprint, import_diffusers, open_model
-from captious.models._folders import read_json
+from captious.models._model_folders import read_json
 from captious.models.devices import quiet
 from captious.models.encoder import count_tokens
 from captious.models.loading import load_trainable

@@ -3,6 +3,7 @@
 OpenAI's CLIP, and with it CLIPScore, PAC-S, LongCLIP and SPECS, resizes and crops in the image's own mode and converts
 to RGB last (``crop-first``): a palette image is then resized to the nearest pixel, an image with alpha weighted by it.
 ``transformers`` converts first (``rgb-first``) and rounds the crop's offset down; torchvision rounds half to even.
+Polos converts first and then does as OpenAI (``rgb-then-crop``).
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from captious._core.files import load_json
 from captious.errors import InputError
-from captious.models._folders import write_json
+from captious.models._model_folders import write_json
 from captious.models.encoder import Pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-Order = Literal["crop-first", "rgb-first"]
+Order = Literal["crop-first", "rgb-first", "rgb-then-crop"]
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 # Filters by Pillow's number, which configuration files contain.
@@ -50,7 +51,7 @@ class ImagePreprocessing:
     def __post_init__(self) -> None:
         if self.resample not in RESAMPLES:
             raise InputError(f"resample={self.resample!r}: expected one of {', '.join(RESAMPLES)}")
-        if self.order not in ("crop-first", "rgb-first"):
+        if self.order not in get_args(Order):
             raise InputError(f"order={self.order!r}: expected crop-first or rgb-first")
         if not 0 < self.crop <= self.size:
             raise InputError(f"image crop {self.crop} of size {self.size}: expected a crop from 1 to the size")
@@ -70,13 +71,13 @@ class ImagePreprocessing:
 
     def offset(self, side: int) -> int:
         """Return the start of the crop on a side."""
-        return round((side - self.crop) / 2) if self.order == "crop-first" else (side - self.crop) // 2
+        return (side - self.crop) // 2 if self.order == "rgb-first" else round((side - self.crop) / 2)
 
     def prepare(self, picture: Image) -> Pixels:
         """Return the pixels of an opened image: crop × crop × 3."""
         from PIL import Image
 
-        if self.order == "rgb-first":
+        if self.order != "crop-first":
             picture = picture.convert("RGB")
         size = self.compute_size(*picture.size)
         if size != picture.size:

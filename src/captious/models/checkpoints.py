@@ -1,23 +1,25 @@
 """Checkpoint files of OpenAI's CLIP, PAC-S, LongCLIP and SPECS, and their conversion to ``transformers`` models.
 
 The files are TorchScript archives, pickles (of which only tensors are read) or safetensors. LongCLIP and SPECS have
-stretched positional tables.
+stretched positional tables. PAC-S++ and DAC have LoRA tensors, which are added to the weights.
 """
 
 from __future__ import annotations
 
+import pickle
 import warnings
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from captious._core.types import Floats
-from captious.errors import InputError, require
-from captious.models._folders import format_differences
+from captious.errors import InputError, format_one_line, require
+from captious.models._model_folders import format_differences
 
 # Keys under which training scripts put the weights.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
@@ -63,6 +65,80 @@ def _read(path: Path) -> Any:
             ) from None
         detail = f" ({reason[:120]})" if reason else ""
         raise InputError(f"{path}: is not a checkpoint of torch or safetensors, or is damaged{detail}") from None
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """Read the named tensors of a checkpoint that may contain Python objects of a trainer besides them.
+
+    Classes of such objects are replaced by an empty one and never imported, so nothing of the file is run.
+    """
+    torch = require("torch", "clip")
+    if path.suffix == ".safetensors":
+        content = _read(path)
+    else:
+        if not _is_archive(path) or _is_script(path):
+            raise InputError(f"{path}: is not a checkpoint of torch, expected a pickle or a safetensors file")
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=False, pickle_module=_TensorPickles)
+        except Exception as error:  # of pickle, zip, torch, or a placeholder used as something else
+            raise InputError(
+                f"{path}: is not a checkpoint of torch, or is damaged ({format_one_line(error)})"
+            ) from None
+    tensors = {str(key): value for key, value in _unwrap(content).items() if isinstance(value, torch.Tensor)}
+    if not tensors:
+        raise InputError(f"{path}: contains no tensors")
+    return {key: value.detach() for key, value in tensors.items()}
+
+
+class _Placeholder:
+    """Object of a foreign class, without its content; takes every call that unpickling makes."""
+
+    def __new__(cls, *arguments: Any, **options: Any) -> _Placeholder:
+        return super().__new__(cls)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def append(self, value: Any) -> None:
+        """Ignore a value."""
+
+    def extend(self, values: Any) -> None:
+        """Ignore values."""
+
+
+# What the pickle of a tensor names besides types of storage.
+_TENSOR_FUNCTIONS = (
+    ("collections", "OrderedDict"),
+    ("torch._utils", "_rebuild_tensor_v2"),
+    ("torch._utils", "_rebuild_parameter"),
+)
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    """Unpickler that knows tensors and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return the function or type of a tensor; a placeholder for anything else."""
+        if (module, name) in _TENSOR_FUNCTIONS or (module == "torch" and name.endswith("Storage") and name.isalpha()):
+            return super().find_class(module, name)
+        return _Placeholder
+
+
+class _TensorPickles:
+    """The part of the module ``pickle`` that ``torch.load`` uses."""
+
+    Unpickler = _TensorUnpickler
+
+    @staticmethod
+    def load(file: Any, **options: Any) -> Any:
+        """Unpickle one object."""
+        return _TensorUnpickler(file, **options).load()
 
 
 def _is_archive(path: Path) -> bool:
@@ -175,6 +251,86 @@ def merge_positions(state: Mapping[str, Any], where: str) -> dict[str, Any]:
         )
     merged["positional_embedding"] = require("torch", "clip").cat((frozen[:UNSTRETCHED], trained[UNSTRETCHED:]))
     return merged
+
+
+LoraRule = Literal["no-mlp", "all"]
+# Rank of the published files of PAC-S++ and DAC.
+PUBLISHED_RANK = 4
+
+
+@dataclass(frozen=True)
+class Lora:
+    """What was done with the LoRA tensors of a checkpoint; the factor of B · A is 1 / rank.
+
+    >>> print(Lora("no-mlp", 4))
+    no-mlp,rank=4
+    """
+
+    rule: LoraRule
+    """``all`` adds every product, as DAC does; ``no-mlp`` ignores those of the MLP layers, as PAC-S++ does."""
+    rank: int
+
+    def __str__(self) -> str:
+        return f"{self.rule},rank={self.rank}"
+
+
+def fold_lora(tensors: Mapping[str, Any], rule: LoraRule | None, where: str) -> tuple[dict[str, Any], Lora | None]:
+    """Add B · A / rank to the weights of a checkpoint with LoRA tensors, and drop those tensors.
+
+    Raise InputError if the checkpoint has LoRA tensors but there is no rule, or a rule but no such tensors.
+    """
+    state = {key: value for key, value in tensors.items() if "lora_" not in key}
+    names = sorted(tensors.keys() - state.keys())
+    if not names:
+        if rule is None:
+            return state, None
+        raise InputError(
+            f"{where}: contains no LoRA tensors, expected a checkpoint of PAC-S++ or DAC; "
+            "without plus=yes or lora=all it is scored as it is"
+        )
+    if rule is None:
+        raise InputError(
+            f"{where}: contains LoRA tensors, such as {names[0]}; a file of PAC-S++ is scored by "
+            "pacscore(weights=…, plus=yes), one of DAC by clipscore(weights=…, lora=all)"
+        )
+    if not state:
+        raise InputError(f"{where}: contains only LoRA tensors, expected the weights of the CLIP model as well")
+    rank = _read_rank(tensors, names, where)
+    for name in (key for key in names if key.endswith("lora_A")):
+        # `x.in_proj_weight_lora_A` belongs to `x.in_proj_weight`, `x.c_fc.lora_A` to `x.c_fc.weight`.
+        layer = name.removesuffix("lora_A")
+        target = layer.removesuffix("_") if layer.endswith("_") else f"{layer}weight"
+        a, b, weight = tensors[name], tensors[f"{layer}lora_B"], state.get(target)
+        if weight is None or a.dim() != 2 or b.dim() != 2 or not _multiply_to(a, b, weight):
+            shape = "missing" if weight is None else tuple(weight.shape)
+            raise InputError(
+                f"{where}: {layer}lora_B {tuple(b.shape)} times lora_A {tuple(a.shape)} does not fit {target} ({shape})"
+            )
+        # PAC-S++ loads its checkpoint after `eval()`, which marks the linear layers of the MLP as merged already, so
+        # its published scores ignore these tensors. DAC's linear layers are never marked.
+        if rule == "all" or ".mlp." not in name:
+            state[target] = weight + (b @ a).reshape(weight.shape) / rank
+    return state, Lora(rule, rank)
+
+
+def _read_rank(tensors: Mapping[str, Any], names: list[str], where: str) -> int:
+    """Return the rank, which is the first side of any ``in_proj_weight_lora_A``; raise InputError for lone tensors."""
+    pairs = {key.removesuffix("A").removesuffix("B") for key in names}
+    lone = sorted(set(names) ^ {f"{key}{side}" for key in pairs for side in "AB"})
+    if lone:
+        raise InputError(f"{where}: LoRA tensors without their pair: {format_differences(lone, [], [])}")
+    ranks = {key: len(tensors[key]) for key in names if key.endswith("in_proj_weight_lora_A")}
+    if len(set(ranks.values())) != 1:
+        found = ", ".join(f"{key} {tuple(tensors[key].shape)}" for key in [*ranks][:2])
+        raise InputError(
+            f"{where}: the rank of its LoRA tensors cannot be read: {found or 'no in_proj_weight_lora_A'}; "
+            "expected the same first side of every in_proj_weight_lora_A"
+        )
+    return next(iter(ranks.values()))
+
+
+def _multiply_to(a: Any, b: Any, weight: Any) -> bool:
+    return bool(b.shape[1] == a.shape[0] and b.shape[0] * a.shape[1] == weight.numel())
 
 
 # Attention heads by width of image towers (ViT-H, g, bigG) whose heads are not 64 wide; checkpoints omit it.

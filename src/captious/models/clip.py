@@ -17,9 +17,9 @@ import numpy as np
 from captious._core.files import digest
 from captious._core.types import Ints
 from captious.errors import InputError, require
-from captious.models._folders import format_differences, load_pretrained, read_json
+from captious.models._model_folders import format_differences, load_pretrained, read_json
+from captious.models._model_tokenizers import SubwordTokenizer, read_tokenizer
 from captious.models._preprocess import ImagePreprocessing, Order
-from captious.models._tokenizers import SubwordTokenizer, read_tokenizer
 from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.encoder import Features, Pixels, Tokens
 from captious.options import Runtime
@@ -27,6 +27,8 @@ from captious.options import Runtime
 if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
+
+    from captious.models.checkpoints import Lora
 
 
 @dataclass(eq=False)
@@ -48,6 +50,8 @@ class TorchEncoder:
     device: torch.device
     causal: bool
     """The text tower looks only backwards: padding cannot be seen, and texts with a common prefix share its states."""
+    lora: Lora | None = None
+    """How LoRA tensors were added to the weights, if the checkpoint has any."""
 
     _mean: torch.Tensor = field(init=False, repr=False)
     _std: torch.Tensor = field(init=False, repr=False)

@@ -1,6 +1,7 @@
 """Cost of one score: parameters, and floating-point operations as torch counts them (2 × multiply-adds).
 
-ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text, as Table 2 of SPECS has it.
+ViT-B/32 with 77 tokens takes 8.82 GFLOPs for the image and 5.96 for the text. Table 2 of SPECS prints only their
+sum, 1.48e-2 TFLOPs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def cost(encoder: Encoder) -> Cost:
     from captious.models.mini import NumpyClip
 
     model: Any = encoder
-    if isinstance(encoder, NumpyClip):  # its twin on the meta device, which knows only shapes
+    if isinstance(encoder, NumpyClip):
+        # Count on the same model in torch. The meta device has shapes but no weights, which are enough to count.
         transformers = require("transformers", "clip")
         meta = torch.device("meta")
         with meta:
@@ -58,7 +60,7 @@ def cost(encoder: Encoder) -> Cost:
 def _count_flops(run: Callable[[], Any]) -> float:
     attention = require("torch.nn.attention", "clip")
     counter = require("torch.utils.flop_counter", "clip").FlopCounterMode(display=False)
-    # The counter knows the products of plain attention, not every fused kernel.
+    # The counter counts the matrix products of plain attention, but not those inside every fused kernel.
     with attention.sdpa_kernel(attention.SDPBackend.MATH), require("torch", "clip").inference_mode(), counter:
         run()
     return float(counter.get_total_flops())

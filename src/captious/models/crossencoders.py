@@ -1,8 +1,8 @@
-"""Cross-encoders: models that read an image and a caption jointly and give one logit; UMIC is one of them.
+"""Cross-encoders: models that read an image and a caption jointly and return one logit; UMIC is one of them.
 
 A backbone prepares images and captions once (hidden states of a frozen encoder, pixels, regions, token ids) and then
-gives a logit for any image with any of the captions. The score is the sigmoid of the logit. A trained backbone is a
-directory: ``captious-umic.json`` names the backbone, the other files are the backbone's own.
+computes the logit of any prepared image with any prepared caption. The score is the sigmoid of the logit. A trained
+backbone is a directory: ``captious-umic.json`` names the backbone, the other files depend on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from captious._version import __version__
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.io.images import UnreadableImage, read_image
-from captious.models._folders import read_json, write_json
+from captious.models._model_folders import read_json, write_json
 from captious.models.devices import get_torch_dtype, hash_weights, resolve_precision
 from captious.models.encoder import Encoder, Tokens
 from captious.models.features import find_distinct
@@ -83,7 +83,7 @@ class Backbone(ABC):
     limit: int
     """Token limit of a caption."""
     sealed: str = ""
-    """Fingerprint of a backbone whose weights will not change any more."""
+    """Fingerprint of the weights, computed once; empty while they may still change in training."""
 
     @property
     @abstractmethod
@@ -93,7 +93,7 @@ class Backbone(ABC):
     @property
     @abstractmethod
     def reads(self) -> str:
-        """Description of everything before the weights: image preparation, frozen encoder, prefix, tokenizer."""
+        """Description of the input processing (image preparation, frozen encoder, prefix, tokenizer), to be hashed."""
 
     @abstractmethod
     def pictures(self, paths: Sequence[ImageSource]) -> LaidOutImages:
@@ -155,7 +155,7 @@ class TokenIds:
         return cls(tokens.ids[inside], np.cumsum(counts) - counts, counts, tokens.lengths, device)
 
     def take(self, rows: Ints) -> tuple[Any, Any]:
-        """Return ids and mask, b × k × longest."""
+        """Return ids and mask of the captions ``rows`` (b × k), each b × k × longest."""
         indices, inside = pad_ragged(self.starts, self.counts, rows)
         torch = require("torch", "clip")
         ids = np.where(inside, self._padded[indices], 0)
@@ -163,6 +163,7 @@ class TokenIds:
 
     @cached_property
     def _padded(self) -> Ints:
+        # Padding points to index 0, which must exist even if no caption has a token.
         return np.append(self.flat, 0)
 
 
@@ -255,7 +256,7 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
         return load_uniter(folder, regions)
     if not (folder / "model").is_dir():
         raise InputError(f"{folder}: has no folder model, though {MARKER} says that it is {get_metric_name(kind)}")
-    from captious.models.matching import LOADERS
+    from captious.models.image_text_matching import LOADERS
 
     return LOADERS[kind](folder / "model")
 
@@ -266,7 +267,7 @@ IMAGES = 512
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """One logit per pair of image and caption; NaN if the image cannot be used, with the reason in ``faults``."""
+    """One logit per pair of image and caption; NaN if the image is unusable, with the reason in ``faults`` by index."""
 
     logits: Floats
     faults: dict[int, str]
@@ -296,9 +297,11 @@ def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequenc
     if len(missing):
         todo = [pairs[row] for row in missing.tolist()]
         logits[missing], faults = _compute(backbone, distinct, todo, precision)
+        # Logits of unreadable images, and NaN, are not cached.
         keep = missing[[contents[index] is not None for index, _ in todo] & np.isfinite(logits[missing])]
         store.put(keys[keep], logits[keep, None].astype(np.float32))
     store.settle()
+    # Faults are by image so far, the result has them by pair.
     by_pair = {row: faults[index] for row, index in enumerate(image.tolist()) if index in faults}
     return Judged(logits[pair_of], by_pair)
 
@@ -306,12 +309,15 @@ def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequenc
 def _compute(
     backbone: Backbone, paths: list[ImageSource], pairs: Sequence[tuple[int, str]], precision: str
 ) -> tuple[Floats, dict[int, str]]:
-    """Return logits of pairs (index of an image, caption), and faults by image; images are prepared in parts."""
+    """Compute the logits of pairs (index of an image, caption), and faults by index of the image.
+
+    Images are prepared in parts; the captions of a part are batched by length, so that little is padded.
+    """
     torch = require("torch", "clip")
     runtime = get_runtime()
-    owner = np.array([index for index, _ in pairs], np.int64)
+    image_of_pair = np.array([index for index, _ in pairs], np.int64)
     logits, faults = np.full(len(pairs), np.nan), {}
-    images = np.unique(owner)
+    images = np.unique(image_of_pair)
     done = 0
     autocast = precision != "fp32" and backbone.device.type == "cuda"
     was_training = backbone.module.training
@@ -321,7 +327,7 @@ def _compute(
         pictures = backbone.pictures([paths[index] for index in part.tolist()])
         faults.update({int(part[position]): reason for position, reason in pictures.faults.items()})
         usable = np.array([int(index) for index in part if int(index) not in faults], np.int64)
-        rows = np.flatnonzero(np.isin(owner, usable))
+        rows = np.flatnonzero(np.isin(image_of_pair, usable))
         if not len(rows):
             continue
         texts = backbone.texts([pairs[row][1] for row in rows.tolist()])
@@ -332,7 +338,9 @@ def _compute(
         ):
             for at in range(0, len(by_length), runtime.batch):
                 batch = by_length[at : at + runtime.batch]
-                positions = np.searchsorted(part, owner[rows[batch]])
+                positions = np.searchsorted(
+                    part, image_of_pair[rows[batch]]
+                )  # `part` is sorted: the position of each image
                 output = backbone.logits(pictures.take(positions), texts.take(batch[:, None]))
                 logits[rows[batch]] = output[:, 0].float().cpu().numpy()
                 done += len(batch)
@@ -346,14 +354,14 @@ def get_content_keys(paths: Sequence[ImageSource]) -> list[bytes | None]:
     files = open_file_index()
     states = [get_file_state(path) for path in paths]
     contents = lookup(files, states)
-    new = [number for number, key in enumerate(contents) if key is None]
-    for number in new:
+    unknown = [index for index, key in enumerate(contents) if key is None]
+    for index in unknown:
         try:
-            contents[number] = hash_content(read_image(paths[number]))
+            contents[index] = hash_content(read_image(paths[index]))
         except UnreadableImage:
             continue
-    keys = {number: key for number in new if (key := contents[number]) is not None}
-    record(files, [states[number] for number in keys], list(keys.values()))
+    keys = {index: key for index in unknown if (key := contents[index]) is not None}
+    record(files, [states[index] for index in keys], list(keys.values()))
     files.settle()
     return contents
 

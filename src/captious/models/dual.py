@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from captious._core.files import digest
 from captious._core.records import from_json
 from captious.errors import InputError, format_suggestion, require
-from captious.models._folders import (
+from captious.models._model_folders import (
     load_pretrained,
     read_json,
     read_state,
@@ -20,8 +20,8 @@ from captious.models._folders import (
     save_state,
     write_json,
 )
+from captious.models._model_tokenizers import read_tokenizer
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import read_tokenizer
 from captious.models.clip import TorchEncoder, wrap
 from captious.models.devices import quiet
 from captious.models.hub import find

@@ -9,7 +9,7 @@ from typing import Any
 
 from captious._core.files import digest, expand_home
 from captious.errors import InputError, format_one_line, require
-from captious.models._folders import load_pretrained, refuse_missing
+from captious.models._model_folders import load_pretrained, refuse_missing
 from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.hub import REPOSITORY, TEXT_FILES, ModelRegistry, find
 from captious.options import get_runtime

@@ -39,7 +39,7 @@ class EncodedRows:
     """Vectors of n inputs, of which u are distinct."""
 
     rows: Features
-    """u × d, of unit length."""
+    """u × d, of unit length unless raw vectors were asked for."""
     index: Ints
     """Row of each input; −1 if it has none, with the reason in ``faults``."""
     lengths: Ints
@@ -50,18 +50,19 @@ class EncodedRows:
         return len(self.index)
 
 
-def image_features(encoder: Encoder, images: Sequence[Path | ImageSource]) -> EncodedRows:
-    """Return the vectors of image files and of images in memory."""
+def image_features(encoder: Encoder, images: Sequence[Path | ImageSource], raw: bool = False) -> EncodedRows:
+    """Return the vectors of image files and of images in memory, of unit length unless ``raw``."""
     note_model(encoder)
+    names = [image if isinstance(image, ImageData) else str(image) for image in images]
     with _ONE_AT_A_TIME:
-        return _get_image_features(encoder, [image if isinstance(image, ImageData) else str(image) for image in images])
+        return _get_image_features(encoder, names, raw)
 
 
-def text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
-    """Return the vectors of texts."""
+def text_features(encoder: TextEncoder, texts: Sequence[str], raw: bool = False) -> EncodedRows:
+    """Return the vectors of texts, of unit length unless ``raw``."""
     note_model(encoder)
     with _ONE_AT_A_TIME:
-        return _get_text_features(encoder, texts)
+        return _get_text_features(encoder, texts, raw)
 
 
 def cosines(a: EncodedRows, b: EncodedRows) -> Floats:
@@ -89,17 +90,18 @@ def find_distinct(values: Sequence[Value]) -> tuple[list[Value], Ints]:
     return list(numbers), np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
 
 
-def _get_image_features(encoder: Encoder, names: list[ImageSource]) -> EncodedRows:
+def _get_image_features(encoder: Encoder, names: list[ImageSource], raw: bool) -> EncodedRows:
     paths, distinct = find_distinct(names)
     files = open_file_index()
-    store = open_store(get_vector_space(encoder, get_image_kind("images")))
+    store = open_store(get_vector_space(encoder, get_image_kind("raw-images" if raw else "images")))
     states = [get_file_state(path) for path in paths]
     contents = lookup(files, states)
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     faults: dict[int, str] = {}
     if missing:
-        faults = encode_missing(encoder, paths, states, missing, contents, store, files)
+        put = put_raw_vectors if raw else put_vectors
+        faults = encode_missing(encoder, paths, states, missing, contents, store, files, put)
         rows, lengths, index = gather(store, contents)
     store.settle()
     files.settle()
@@ -107,17 +109,18 @@ def _get_image_features(encoder: Encoder, names: list[ImageSource]) -> EncodedRo
     return _expand(rows, lengths, index, faults, distinct)
 
 
-def _get_text_features(encoder: TextEncoder, texts: Sequence[str]) -> EncodedRows:
+def _get_text_features(encoder: TextEncoder, texts: Sequence[str], raw: bool) -> EncodedRows:
     different, distinct = find_distinct(texts)
     contents = [hash_text(text) for text in different]
-    store = open_store(get_vector_space(encoder, "texts"))
+    store = open_store(get_vector_space(encoder, "raw-texts" if raw else "texts"))
+    put = put_raw_vectors if raw else put_vectors
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:
         try:
             for batch in encode_text_batches(encoder, [different[number] for number in missing]):
                 keys = as_keys(contents[missing[number]] for number in batch.indices)
-                put_vectors(store, keys, batch.features, batch.lengths)
+                put(store, keys, batch.features, batch.lengths)
         finally:
             store.flush()
         rows, lengths, index = gather(store, contents)
@@ -152,7 +155,7 @@ def encode_missing(
             if key in claimed:
                 return False
             claimed.add(key)
-        return not store.holds(key)
+        return not store.has_intact_row(key)
 
     try:
         for batch in encode_image_batches(encoder, [paths[number] for number in missing], wanted):
@@ -181,6 +184,12 @@ def put_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | No
     """Store vectors at unit length; vectors that are not finite are skipped."""
     unit, finite = normalize_rows(features)
     store.put(keys[finite], unit[finite], None if lengths is None else lengths[finite].astype(np.int32))
+
+
+def put_raw_vectors(store: Store, keys: Keys, features: Features, lengths: Ints | None = None) -> None:
+    """Store vectors at their own length; vectors that are not finite are skipped."""
+    finite: Bools = np.logical_and.reduce(np.isfinite(features), axis=1)
+    store.put(keys[finite], features[finite], None if lengths is None else lengths[finite].astype(np.int32))
 
 
 def normalize_rows(features: Features) -> tuple[Features, Bools]:

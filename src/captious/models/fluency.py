@@ -17,8 +17,8 @@ import numpy as np
 from captious._core.files import digest
 from captious._core.types import Floats, Floats32, Ints
 from captious.errors import InputError, format_one_line, require
-from captious.models._folders import read_json, read_state, refuse_different
-from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
+from captious.models._model_folders import read_json, read_state, refuse_different
+from captious.models._model_tokenizers import SubwordTokenizer, read_wordpiece
 from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.features import find_distinct
 from captious.models.hub import ModelRegistry, find, find_local, get_file_stats

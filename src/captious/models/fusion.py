@@ -19,11 +19,11 @@ from captious._core.records import from_json
 from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
-from captious.models._folders import fill, read_state, save_state
+from captious.models._model_folders import fill, read_state, save_state
 from captious.models.clip import TorchEncoder
 from captious.models.crossencoders import Backbone, mark, pad_ragged
 from captious.models.encoder import count_tokens
-from captious.models.states import (
+from captious.models.hidden_states import (
     HiddenStates,
     ImageStates,
     TextStates,
@@ -272,8 +272,8 @@ class Fusion(Backbone):
 
     def __init__(self, encoder: TorchEncoder, weights: str, module: FusionModule, prefix: str = "") -> None:
         self.encoder = encoder
+        # Name or path the encoder was loaded from.
         self.weights = weights
-        """Name or path the encoder was loaded from."""
         self.prefix = prefix
         self.device, self.limit = encoder.device, encoder.limit
         self.module = module.to(self.device)

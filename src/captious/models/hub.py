@@ -53,6 +53,8 @@ SOURCES = (
     CheckpointFile("longclip-L.pt", "the hub repository BeichenZhang/LongCLIP-L", "BeichenZhang/LongCLIP-L"),
     CheckpointFile("clip_ViT-B-32.pth", "github.com/aimagelab/pacscore, section Pre-trained Models"),
     CheckpointFile("openClip_ViT-L-14.pth", "github.com/aimagelab/pacscore, section Pre-trained Models"),
+    CheckpointFile("PAC++_clip_ViT-B-32.pth", "the link in the README of github.com/aimagelab/pacscore"),
+    CheckpointFile("PAC++_clip_ViT-L-14.pth", "the link in the README of github.com/aimagelab/pacscore"),
     CheckpointFile("ViT-B-32.pt", "github.com/openai/CLIP, file clip/clip.py"),
     CheckpointFile("ViT-B-16.pt", "github.com/openai/CLIP, file clip/clip.py"),
     CheckpointFile("ViT-L-14.pt", "github.com/openai/CLIP, file clip/clip.py"),
@@ -69,10 +71,10 @@ def get_weights_folder() -> Path:
 
 
 def find_local(weights: str) -> Path | None:
-    """Return an existing path, or a file or folder of that name in the user's folder; None if there is neither."""
-    published = [source.file for source in SOURCES if source.repository == weights]
-    named = (get_weights_folder() / name for name in (weights, *published))
-    path = next((path for path in (expand_home(weights), *named) if path.exists()), None)
+    """Find weights on this machine: a path, or a name in the folder of the user's checkpoints; otherwise None."""
+    file_names = [source.file for source in SOURCES if source.repository == weights]
+    candidates = (get_weights_folder() / name for name in (weights, *file_names))
+    path = next((path for path in (expand_home(weights), *candidates) if path.exists()), None)
     if path is not None:
         refuse_irregular(path)
     return path
@@ -124,7 +126,7 @@ def _find_file(repository: str, file: str, weights: str, instead: str) -> Path:
 
 
 def find_model(repository: str, what: str, instead: str, files: str = HUB_FILES) -> Path:
-    """Return the folder in the hub's cache of a model in ``transformers``' layout; ``what`` opens the messages."""
+    """Return the folder of a model in the hub's cache, in ``transformers``' layout; messages begin with ``what``."""
     try:
         folder = fetch(repository, MODEL_FILES, _has_model, what) or fetch(
             repository, (*MODEL_FILES, "pytorch_model*.bin"), _has_model, what
@@ -152,8 +154,8 @@ def _has_model(folder: Path) -> bool:
 def fetch(repository: str, patterns: tuple[str, ...], complete: Callable[[Path], bool], what: str) -> Path | None:
     """Return the folder in the hub's cache with the files of a repository that match ``patterns``.
 
-    It is downloaded only if the cached one is not ``complete``. The result is None if the repository has no such files.
-    ``what`` opens the messages.
+    They are downloaded only if the cached folder is not ``complete``. Return None if it is not complete afterwards:
+    the repository does not have such files. Error messages begin with ``what``.
     """
     hub = require("huggingface_hub", "clip")
     errors = require("huggingface_hub.errors", "clip")
@@ -162,7 +164,8 @@ def fetch(repository: str, patterns: tuple[str, ...], complete: Callable[[Path],
         if complete(folder):
             return folder
     try:
-        hub.HfApi().model_info(repository, timeout=TIMEOUT)  # a download would silently fall back on the cache
+        # Ask the hub first: offline, `snapshot_download` would silently return the incomplete folder.
+        hub.HfApi().model_info(repository, timeout=TIMEOUT)
         folder = Path(hub.snapshot_download(repository, allow_patterns=list(patterns), etag_timeout=TIMEOUT))
     except errors.HFValidationError:
         raise InputError(f"{what}: no such file or folder, expected a local folder or a hub id") from None

@@ -27,9 +27,9 @@ from threadpoolctl import ThreadpoolController
 from captious._core.files import digest, load_json, read_regular, write_atomically
 from captious._core.types import Floats32, Ints
 from captious.errors import InputError, require
-from captious.models._folders import read_json
+from captious.models._model_folders import read_json
+from captious.models._model_tokenizers import pad, read_tokenizer
 from captious.models._preprocess import ImagePreprocessing
-from captious.models._tokenizers import pad, read_tokenizer
 from captious.models.encoder import Encoder, Features, Pixels, Tokens
 from captious.models.loading import MINI
 from captious.options import Runtime, get_runtime

@@ -48,7 +48,7 @@ class DamagedSegment(ValueError):
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Identity of a store's rows: encoder, kind, shape and type."""
+    """What the rows of a store are: features of which encoder, of what kind, with which shape and type."""
 
     encoder: str
     fingerprint: str
@@ -81,7 +81,7 @@ class Segment:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def holds(self, key: bytes) -> bool:
+    def has_intact_row(self, key: bytes) -> bool:
         """Return True if a key is in this segment with an intact row."""
         high, low = np.frombuffer(key, ">u8").astype(np.uint64)
         at = int(self.high.searchsorted(high))
@@ -171,7 +171,7 @@ def write_segment(folder: Path, space: FeatureSpace, segment: Segment) -> Path:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Read the header of a segment and the number of its rows only."""
+    """Read the header of a segment, with the number of its rows, without the rows."""
     return _open(path)[0]
 
 
@@ -209,7 +209,7 @@ def _open(path: Path) -> tuple[dict[str, Any], Any]:
     return {**header, "rows": len(batch)}, batch
 
 
-# Number of small segments from which on they are merged.
+# Number of small segments that makes `compact` merge them.
 MANY = 8
 SMALL_BYTES = 64 << 20
 LARGE_BYTES = 256 << 20
@@ -218,6 +218,7 @@ LARGE_BYTES = 256 << 20
 def compact(folder: Path, space: FeatureSpace) -> int:
     """Merge the small segments of a folder if there are many; return how many were merged."""
     sizes = {}
+    # The newest first: of a key that occurs twice, `find_unique_keys` keeps the first row.
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         with suppress(FileNotFoundError):
             sizes[path] = path.stat().st_size

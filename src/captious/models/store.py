@@ -112,9 +112,9 @@ class Store:
                 break
         return rows, lengths, stored
 
-    def holds(self, key: bytes) -> bool:
+    def has_intact_row(self, key: bytes) -> bool:
         """Return True if a key is stored with an intact row."""
-        return any(segment.holds(key) for segment in self.segments)
+        return any(segment.has_intact_row(key) for segment in self.segments)
 
     def put(self, keys: Keys, rows: Rows, lengths: Ints32 | None = None) -> None:
         """Store rows under keys. Within seconds they are on disk, visible to other processes."""

@@ -22,8 +22,8 @@ from captious._core.files import read_regular
 from captious._core.types import Bools, Floats32, Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
-from captious.models._folders import read_json, read_state, save_state
-from captious.models._tokenizers import SubwordTokenizer, read_wordpiece
+from captious.models._model_folders import read_json, read_state, save_state
+from captious.models._model_tokenizers import SubwordTokenizer, read_wordpiece
 from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import resolve_device
 from captious.options import get_runtime
@@ -176,8 +176,8 @@ class Uniter(Backbone):
 
     def __init__(self, module: UniterModule, tokenizer: SubwordTokenizer, folder: str | None = None) -> None:
         self.module, self.tokenizer = module, tokenizer
+        # Directory of the region features.
         self.folder = folder
-        """Directory of the region features."""
         self.limit = tokenizer.limit
         self.device = next(module.parameters()).device
 

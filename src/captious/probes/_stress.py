@@ -7,9 +7,9 @@ added. Everything else of the set stays as it is; so do document frequencies and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.edits.catalogue import EDITS
 from captious.edits.edit import Edit
+from captious.edits.edit_table import ALL
 from captious.edits.surroundings import VOCABULARY
-from captious.edits.table import ALL
 from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
@@ -34,10 +34,10 @@ from captious.probes._effects import (
     find_rates,
     score_sides,
 )
-from captious.probes._stress_card import Offender, build_sections
+from captious.probes._stress_card import EditedPair, Offender, WorstPairs, build_sections, describe_failures
 from captious.probes._stress_test import ITEMS, StressPart, StressTest, plan_stress
-from captious.probes.probe import Probe
-from captious.render import Document
+from captious.probes.probe import SENTENCES, Probe
+from captious.render import Document, name_several
 from captious.runs.report import disambiguate_labels
 from captious.stats.bootstrap import warn_few_units
 from captious.stats.shares import number_clusters
@@ -45,6 +45,8 @@ from captious.stats.shares import number_clusters
 INJECTED = "inject(1)"
 # Items shown per failed edit.
 OFFENDERS = 5
+# Pairs that a click on an edit shows.
+PAIRS = 10
 ABOUT = (
     "Captions are changed on purpose, and every metric scores them before and after. Sides: the share of captions "
     "whose score falls (gaming: rises), ties one half; chance is 50. Size: the mean change in standard deviations of "
@@ -86,6 +88,8 @@ class Stress(Probe):
     test: StressTest
     rows: Sequence[MetricStress]
     notes: tuple[str, ...] = ()
+    worst: WorstPairs = field(default_factory=dict)
+    """The pairs that the metrics answer worst, by edit."""
 
     def records(self) -> list[dict[str, Any]]:
         """List one row per metric and edit as plain values; ``low`` and ``high`` belong to the number that decides."""
@@ -123,15 +127,19 @@ class Stress(Probe):
             *warn_few_units(images, self.resampling, self.unit),
             *self.notes,
         ]
-        return self.build(
+        document = self.build(
             "Stress card",
             ABOUT,
-            build_sections(self.test, self.rows, self.resampling.level),
+            build_sections(self.test, self.rows, self.resampling.level, self.worst),
             f"stress(items={len(main.drawn)},seed={self.test.seed})",
             [row.signature for row in self.rows],
             notes,
+            answer=" ".join(describe_failures(row) for row in self.rows[:SENTENCES]),
             rows=self.records(),
             metrics=self.rows,
+        )
+        return replace(
+            document, page=f"Stress card of {name_several([row.label for row in self.rows])} on {self.short_name}"
         )
 
 
@@ -173,17 +181,64 @@ def run_stress(
     labels = disambiguate_labels({str(metric): metric.label for metric in metrics})
     rows: list[MetricStress] = []
     notes: list[str] = []
+    scored: list[ScoredPart] = []
     for metric in metrics:
         if progress:
             progress(metric.label)
-        rows.append(_score_metric(test, metric, labels[str(metric)], resampling, notes))
-    return Stress(test.name, resampling, test, rows, tuple(dict.fromkeys(notes)))
+        rows.append(_score_metric(test, metric, labels[str(metric)], resampling, notes, scored))
+    worst = {form: pairs for part in test.parts for form, pairs in _find_worst_pairs(part, scored).items()}
+    return Stress(test.name, resampling, test, rows, tuple(dict.fromkeys(notes)), worst)
+
+
+class ScoredPart(NamedTuple):
+    """The scores of one metric on one part of a test."""
+
+    part: StressPart
+    label: str
+    scores: Scores
+    sign: int
+    """−1 if lower values of the metric are better, otherwise 1."""
+
+
+def _find_worst_pairs(part: StressPart, scored: Sequence[ScoredPart]) -> dict[str, list[EditedPair]]:
+    """Find the edited captions that the metrics answer worst, by edit; metrics count equally, in their own spread."""
+    own = [one for one in scored if one.part is part]
+    spreads = [float(np.nanstd(one.scores.base)) or 1.0 for one in own]
+    edited = {(one.item, one.column): one for one in part.edited}
+    worst: dict[str, list[EditedPair]] = {}
+    for column, (form, group) in enumerate(part.edits):
+        changes = np.stack([one.scores.change[:, column] / sd for one, sd in zip(own, spreads, strict=True)])
+        known = ~np.isnan(changes)
+        sums = np.where(known, np.abs(changes) if group == "harmless" else changes, 0.0).sum(axis=0)
+        wrong = np.where(known.any(axis=0), sums / np.maximum(known.sum(axis=0), 1), -np.inf)
+        order = [index for index in np.argsort(-wrong, kind="stable").tolist()[:PAIRS] if np.isfinite(wrong[index])]
+        pairs = []
+        for index in order:
+            scores = {}
+            for one in own:
+                base, change = float(one.scores.base[index]), float(one.scores.change[index, column])
+                if not np.isnan(change):
+                    scores[one.label] = (one.sign * base, one.sign * (base + change))
+            text = edited[index, column]
+            caption = part.drawn.candidates[index][0]
+            pairs.append(EditedPair(part.drawn.ids[index], caption, text.text, text.done, scores))
+        if pairs:
+            worst[form] = pairs
+    return worst
 
 
 def _score_metric(
-    test: StressTest, metric: Metric, label: str, resampling: Resampling, notes: list[str]
+    test: StressTest,
+    metric: Metric,
+    label: str,
+    resampling: Resampling,
+    notes: list[str],
+    scored: list[ScoredPart],
 ) -> MetricStress:
-    """Score every part of a test with one metric; a file of pairs that it cannot score is left out with a note."""
+    """Score every part of a test with one metric; a file of pairs that it cannot score is left out with a note.
+
+    The scores of each part are added to ``scored``.
+    """
     result: MetricStress | None = None
     for part in test.parts:
         try:
@@ -200,7 +255,9 @@ def _score_metric(
         if lost := sum(np.isnan(measurement.values)):
             notes.append(f"{label}: {lost:,} of {len(part.texts):,} texts have no score and are left out")
         signature = str(Signature.of(metric, part.drawn, state, 0, {}))
-        one = _score_part(part, measurement, label, signature, resampling)
+        scores = _collect_scores(part, measurement)
+        scored.append(ScoredPart(part, label, scores, 1 if metric.higher_is_better else -1))
+        one = _score_part(part, measurement, scores, label, signature, resampling)
         result = one if result is None else _join_parts(result, one)
     assert result is not None
     return result
@@ -210,17 +267,21 @@ def _join_parts(one: MetricStress, two: MetricStress) -> MetricStress:
     return replace(one, effects=one.effects + two.effects, offenders=one.offenders + two.offenders)
 
 
-def _score_part(
-    part: StressPart, measurement: Measurement, label: str, signature: str, resampling: Resampling
-) -> MetricStress:
-    """Compute the numbers of one metric on one part."""
-    metric = measurement.metric
-    values = measurement.values if metric.higher_is_better else -measurement.values
+def _collect_scores(part: StressPart, measurement: Measurement) -> Scores:
+    """Collect the scores of the original captions and of the edited ones; higher is better."""
+    values = measurement.values if measurement.metric.higher_is_better else -measurement.values
     items = len(part.drawn)
     edited = np.full((items, len(part.edits)), np.nan)
     for one, value in zip(part.edited, values[items:].tolist(), strict=True):
         edited[one.item, one.column] = value
-    scores = Scores.of(values[:items], edited, number_clusters(part.images))
+    return Scores.of(values[:items], edited, number_clusters(part.images))
+
+
+def _score_part(
+    part: StressPart, measurement: Measurement, scores: Scores, label: str, signature: str, resampling: Resampling
+) -> MetricStress:
+    """Compute the numbers of one metric on one part."""
+    metric = measurement.metric
     effects = find_effects(scores, part.edits, resampling)
     columns = {form: column for column, (form, _) in enumerate(part.edits)}
     doses = [

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from captious.edits.changes import mark, summarize
 from captious.edits.edit import GROUPS, Group
 from captious.probes._effects import CHANCE, MARGIN, Verdict
 from captious.probes._stress_test import StressTest
-from captious.render import Cell, Chart, Column, Section, Series, Table
+from captious.render import Cell, Chart, Column, Entry, Evidence, Line, Section, Series, Table, link, open_evidence
 from captious.render import Group as Folded
+from captious.render.answers import count_noun, join_names
 from captious.render.document import Value
 
 if TYPE_CHECKING:
@@ -43,15 +44,32 @@ class Offender:
     after: float
 
 
-def build_sections(test: StressTest, rows: Sequence[MetricStress], level: float) -> list[Section]:
+@dataclass(frozen=True)
+class EditedPair:
+    """A caption and its edited text, with the scores of every metric before and after."""
+
+    id: str
+    caption: str
+    edited: str
+    done: Mapping[str, Any]
+    scores: Mapping[str, tuple[float, float]]
+    """By the label of the metric."""
+
+
+# The pairs that metrics answer worst, by edit.
+WorstPairs = Mapping[str, Sequence[EditedPair]]
+
+
+def build_sections(test: StressTest, rows: Sequence[MetricStress], level: float, worst: WorstPairs) -> list[Section]:
     """Build all sections of the card, in reading order."""
+    hrefs = {edit: open_evidence(f"edit-{number}") for number, edit in enumerate(worst)}
     groups = [group for group in GROUPS if any(effect.group == group for row in rows for effect in row.effects)]
     sections: list[Section] = [_build_summary(rows, groups)]
-    sections += [_draw_group(rows, group) for group in groups]
+    sections += [replace(_draw_group(rows, group), hrefs=hrefs) for group in groups]
     sections += _draw_doses(rows)
-    sections += _build_paper_tables(rows, groups)
+    sections += _build_paper_tables(rows, groups, hrefs)
     sections += _build_dose_tables(rows, level)
-    sections += _build_rate_tables(rows, level)
+    sections += _build_rate_tables(rows, level, hrefs)
     sections += [
         Folded(f"Worst offenders of {row.label}", [_build_offender_table(row, number)])
         for number, row in enumerate(rows, 1)
@@ -60,8 +78,51 @@ def build_sections(test: StressTest, rows: Sequence[MetricStress], level: float)
     return [
         *sections,
         Folded("All numbers", [_build_effect_table(rows, level)]),
-        Folded("The edits", [_build_edit_table(test)]),
+        Folded("The edits", [_build_edit_table(test, hrefs)]),
+        *(_build_panel(f"edit-{number}", test, edit, pairs) for number, (edit, pairs) in enumerate(worst.items())),
     ]
+
+
+# What a metric does wrong if it fails an edit of a group.
+FAULTS: dict[Group, str] = {
+    "harm": "does not notice",
+    "damage": "does not notice",
+    "pairs": "does not notice",
+    "harmless": "is moved by",
+    "gaming": "rises with",
+}
+
+
+def describe_failures(row: MetricStress) -> str:
+    """Return the plain answer on one metric: the edits that it clearly fails, and how many are undecided."""
+    counts = Counter(one.verdict for one in row.effects)
+    number = count_noun(len(row.effects), "edit")
+    undecided = f"; {counts['undecided']} are undecided" if counts["undecided"] else ""
+    if not counts["fails"]:
+        return f"{row.label} is not shown to fail any of {number}{undecided}."
+    faults: dict[str, list[str]] = {}
+    for one in row.effects:
+        if one.verdict == "fails":
+            faults.setdefault(FAULTS[one.group], []).append(one.edit)
+    listed = ", ".join(f"it {fault} {join_names(edits, 6)}" for fault, edits in faults.items())
+    return f"{row.label} fails {counts['fails']} of {number}: {listed}{undecided}."
+
+
+def _build_panel(key: str, test: StressTest, edit: str, pairs: Sequence[EditedPair]) -> Evidence:
+    """Build the cards of an edit: the pairs that the metrics answer worst."""
+    group, about = next((group, part.about[edit]) for part in test.parts for form, group in part.edits if form == edit)
+    entries = []
+    for pair in pairs:
+        before, after = mark(pair.caption, pair.edited, pair.done, harmful=group != "harmless")
+        facts = [f"{label} {one:.3f} → {two:.3f}" for label, (one, two) in pair.scores.items()]
+        entries.append(Entry(pair.id, [Line(before, "caption"), Line(after, "edited")], None, facts))
+    expected = {"harmless": "not change", "gaming": "not rise"}.get(group, "fall")
+    note = f"{about}. Every score should {expected}; the pairs that the metrics answer worst, on average, come first."
+    return Evidence(key, f"{edit}: worst pairs", entries, f"{note[0].upper()}{note[1:]}")
+
+
+def _link_edit(edit: str, hrefs: Mapping[str, str]) -> Value:
+    return link(edit, hrefs[edit]) if edit in hrefs else edit
 
 
 def _build_summary(rows: Sequence[MetricStress], groups: Sequence[Group]) -> Table:
@@ -138,20 +199,28 @@ def _draw_doses(rows: Sequence[MetricStress]) -> list[Section]:
     return charts
 
 
-def _build_paper_tables(rows: Sequence[MetricStress], groups: Sequence[Group]) -> list[Section]:
+def _build_paper_tables(
+    rows: Sequence[MetricStress], groups: Sequence[Group], hrefs: Mapping[str, str]
+) -> list[Section]:
     """Build two tables with metrics side by side: sides in percent, and sizes of harmless edits."""
     tables: list[Section] = []
     sided = [group for group in groups if group != "harmless"]
     if sided:
-        tables.append(_build_paper_table("sides", "Sides, percent", rows, sided, 100, 1))
+        tables.append(_build_paper_table("sides", "Sides, percent", rows, sided, 100, 1, hrefs))
     if "harmless" in groups:
         title = f"Sizes of harmless edits, which must be within ±{MARGIN}"
-        tables.append(_build_paper_table("sizes", title, rows, ["harmless"], 1, 2))
+        tables.append(_build_paper_table("sizes", title, rows, ["harmless"], 1, 2, hrefs))
     return tables
 
 
 def _build_paper_table(
-    key: str, title: str, rows: Sequence[MetricStress], groups: Sequence[Group], scale: float, decimals: int
+    key: str,
+    title: str,
+    rows: Sequence[MetricStress],
+    groups: Sequence[Group],
+    scale: float,
+    decimals: int,
+    hrefs: Mapping[str, str],
 ) -> Table:
     lines: list[list[Value]] = []
     breaks = []
@@ -160,7 +229,9 @@ def _build_paper_table(
         for edit in _list_edits(rows, group):
             effects = [next((one for one in row.effects if one.edit == edit), None) for row in rows]
             cells = [None if one is None or not one.n else Cell.of(one.decisive, MARKS[one.verdict]) for one in effects]
-            lines.append([edit, group, max((one.n for one in effects if one is not None), default=0), *cells])
+            lines.append(
+                [_link_edit(edit, hrefs), group, max((one.n for one in effects if one is not None), default=0), *cells]
+            )
     columns: list[Column | str] = ["edit", "group", Column("n")]
     columns += [Column(row.label, decimals=decimals, scale=scale, spread="half") for row in rows]
     return Table(key, title, columns, lines, MARK_NOTE, breaks=breaks[1:])
@@ -178,13 +249,13 @@ def _build_dose_tables(rows: Sequence[MetricStress], level: float) -> list[Secti
     return [Table("doses", "Dose and response", columns, lines, note)] if lines else []
 
 
-def _build_rate_tables(rows: Sequence[MetricStress], level: float) -> list[Section]:
+def _build_rate_tables(rows: Sequence[MetricStress], level: float, hrefs: Mapping[str, str]) -> list[Section]:
     """Build a table of how many edits outweigh one injected object, metrics side by side."""
     edits = {one.edit: one.group for row in rows for one in row.rates}
     lines: list[list[Value]] = []
     for edit, group in edits.items():
         rates = [next((one.rate for one in row.rates if one.edit == edit), None) for row in rows]
-        lines.append([edit, group, *(None if rate is None else Cell.of(rate) for rate in rates)])
+        lines.append([_link_edit(edit, hrefs), group, *(None if rate is None else Cell.of(rate) for rate in rates)])
     columns: list[Column | str] = ["edit", "group"]
     columns += [Column(row.label, decimals=2, level=level) for row in rows]
     note = (
@@ -199,7 +270,7 @@ def _build_rate_tables(rows: Sequence[MetricStress], level: float) -> list[Secti
 def _build_offender_table(row: MetricStress, number: int) -> Table:
     lines: list[list[Value]] = []
     for one in row.offenders:
-        before, after = mark(one.caption, one.edited, one.done)
+        before, after = mark(one.caption, one.edited, one.done, harmful=one.group != "harmless")
         lines.append([one.edit, one.id, before, after, summarize(one.done), one.before, one.after])
     columns: list[Column | str] = [
         "edit",
@@ -228,11 +299,11 @@ def _build_effect_table(rows: Sequence[MetricStress], level: float) -> Table:
     return Table("effects", "Effects", [*columns, Column("verdict", "text")], lines, detail=True)
 
 
-def _build_edit_table(test: StressTest) -> Table:
+def _build_edit_table(test: StressTest, hrefs: Mapping[str, str]) -> Table:
     lines: list[list[Value]] = []
     for part in test.parts:
         made = Counter(one.column for one in part.edited)
         for column, (edit, group) in enumerate(part.edits):
-            lines.append([edit, group, part.about[edit], made[column], part.left_out.get(edit, 0)])
+            lines.append([_link_edit(edit, hrefs), group, part.about[edit], made[column], part.left_out.get(edit, 0)])
     columns: list[Column | str] = ["edit", "group", Column("what it does", "text"), Column("made"), Column("left out")]
     return Table("edits", "Edits, and captions that they cannot be made of", columns, lines, detail=True)

@@ -8,21 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from captious._core.random import make_keys
 from captious.captions import CaptionSet, Ragged
 from captious.edits.changes import find_changes
 from captious.edits.edit import Edit, Group
+from captious.edits.edit_table import ALL, edit_captions, find_edits
 from captious.edits.surroundings import VOCABULARY
-from captious.edits.table import ALL, edit_captions, find_edits
 from captious.errors import InputError
 from captious.io.columns import CAPTION_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import get_name, read_rows
 from captious.io.images import get_image_name
 from captious.io.rows import Row
 from captious.options import SEED
-from captious.probes._rows import find_image_paths, get_text, get_texts
+from captious.probes._probe_files import find_image_paths, get_text, get_texts
 
 # Default number of items drawn.
 ITEMS = 200
@@ -107,7 +104,7 @@ def plan_stress(
     """
     wanted = find_edits(edits)
     single = replace(captions, candidates=Ragged.of([own[:1] for own in captions.candidates]))
-    chosen = draw_items(single, items, seed)
+    chosen = single.draw_items(items, seed)
     edited = edit_captions(single, wanted, seed=seed, vocabulary=vocabulary, chosen=chosen)
     forms = [(form, edit.group) for edit in wanted for form, _ in edit.forms]
     columns = {form: column for column, (form, _) in enumerate(forms)}
@@ -123,19 +120,6 @@ def plan_stress(
     )
     files = tuple(read_pairs(source, images, items, seed) for source in pairs)
     return StressTest((main, *files), seed)
-
-
-def draw_items(captions: CaptionSet, items: int, seed: int) -> list[int]:
-    """Draw the indices of this number of items with a caption, in the order of the set; they depend only on ids and
-    seed.
-
-    >>> captions = CaptionSet.of({"a": "a dog", "b": " ", "c": "a cat"})
-    >>> draw_items(captions, 9, 0), len(draw_items(captions, 1, 0))
-    ([0, 2], 1)
-    """
-    written = [index for index, own in enumerate(captions.candidates) if own and own[0].strip()]
-    order = np.argsort(make_keys([captions.ids[index] for index in written], seed), kind="stable")
-    return sorted(written[place] for place in order[:items].tolist())
 
 
 def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS, seed: int = SEED) -> StressPart:
@@ -158,7 +142,7 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
         columns,
         name,
     )
-    chosen = draw_items(corpus, items, seed)
+    chosen = corpus.draw_items(items, seed)
     form = Path(name).name.partition(".")[0]
     edited = tuple(
         EditedText(row, 0, kept[index][2], find_changes(*kept[index][1:3])) for row, index in enumerate(chosen)

@@ -15,8 +15,8 @@ from captious.io.formats import get_name, read_rows
 from captious.io.images import get_image_name
 from captious.models.encoder import Encoder, Features, encoder_id
 from captious.options import Resampling
-from captious.probes._rows import find_image_paths
-from captious.probes.probe import Probe, draw_forest, get_encoder_name, list_encoder_signatures
+from captious.probes._probe_files import find_image_paths
+from captious.probes.probe import Probe, describe_best, draw_forest, get_encoder_name, list_encoder_signatures
 from captious.probes.vectors import load_encoders
 from captious.render import Cell, Column, Document, Table
 from captious.stats.bootstrap import Estimate
@@ -91,6 +91,11 @@ class Classification(Probe):
             f"classification(classes={self.classes},templates={number})",
             list_encoder_signatures(row.encoder for row in self.rows),
             [f"{row.encoder}: {row.faults:,} images cannot be used" for row in self.rows if row.faults],
+            answer=describe_best(
+                "names the right class of",
+                f"of the images; chance is {100 * chance:.1f} %",
+                [(get_encoder_name(row.encoder), self.share(row.accuracy[0])) for row in self.rows],
+            ),
             templates=self.templates,
             classification=self.rows,
         )

@@ -21,16 +21,18 @@ from captious.captions import CaptionSet
 from captious.edits.orders import ARO, perturb, tag_words
 from captious.errors import InputError
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
-from captious.io.formats import get_name, read_rows
+from captious.io.formats import get_name, get_stem, read_rows
 from captious.io.images import get_image_name
 from captious.io.rows import Row
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
+from captious.models import EncodedRows, cosines, load_sentences, text_features
+from captious.models.encoder import TextWeights
 from captious.options import SEED, Resampling
-from captious.probes._rows import find_image_paths, get_text, get_texts
-from captious.probes.probe import TIE, Probe, draw_forest, measure_all
-from captious.render import Cell, Column, Document, Table
+from captious.probes._probe_files import find_image_paths, get_text, get_texts
+from captious.probes.probe import SENTENCES, TIE, Probe, draw_forest, measure_all
+from captious.render import Answer, Cell, Column, Document, Figure, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import compute_shares, number_clusters
@@ -38,6 +40,8 @@ from captious.stats.shares import compute_shares, number_clusters
 WRONG_COLUMNS = ("negative", "negative_caption", "negatives", "foil")
 SECOND_COLUMNS = ("caption2", "caption_2", "positive2", "paraphrase")
 ALL, NEGATIVE = "all", "negative"
+# Settings of a probe that compares texts only.
+TEXTS = "text only"
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,10 @@ class Compositionality(Probe):
             if row.contests < len(contests)
         ]
         return self.build(
-            f"Compositionality, {'word order' if ordered else 'minimal pairs'}",
-            "How often the right caption has a higher score than every wrong one, in percent; a tie is a miss.",
+            f"Compositionality, {'word order' if ordered else self.contests.settings}",
+            "How often the two right captions are nearer to each other than to every wrong one, in percent."
+            if self.contests.settings == TEXTS
+            else "How often the right caption has a higher score than every wrong one, in percent; a tie is a miss.",
             (
                 self._build_order_table() if ordered else self._build_pair_table(),
                 draw_forest("Accuracy", groups, "Accuracy with its interval over images.", chance),
@@ -135,9 +141,25 @@ class Compositionality(Probe):
             f"compositionality({self.contests.settings})",
             [row.signature for row in self.rows],
             (f"{len(contests):,} captions of {len({contest.image for contest in contests}):,} images", *dropped),
+            answer=self._answer(chance),
             kinds=self.contests.kinds,
             metrics=self.rows,
         )
+
+    def _answer(self, chance: float) -> Answer:
+        """Return the plain answer: how often each metric prefers the right caption, and whether that beats chance."""
+        parts: list[str | Figure] = []
+        for row in self.rows[:SENTENCES]:
+            # Of several categories, the worst one is told: a mean would hide it.
+            category, kinds = min(row.accuracy.items(), key=lambda one: np.nan_to_num(one[1][ALL].value, nan=np.inf))
+            accuracy = kinds[ALL]
+            beats = "better than" if accuracy.low > chance else "not shown to be better than"
+            verdict = "worse than" if accuracy.high < chance else beats
+            what = f" of {row.contests:,} cases" if len(row.accuracy) == 1 else f" of {category}, its worst category"
+            found = "joins the two right captions" if self.contests.settings == TEXTS else "prefers the right caption"
+            parts += [f"{row.label} {found} in ", self.share(accuracy)]
+            parts.append(f"{what}: {verdict} chance ({100 * chance:.1f} %). ")
+        return parts
 
     def _build_order_table(self) -> Table:
         kinds = self.contests.kinds
@@ -151,7 +173,8 @@ class Compositionality(Probe):
 
     def _build_pair_table(self) -> Table:
         both = any(row.text_only for row in self.rows)
-        columns: list[Column | str] = ["metric", "category", self.percent("image, ITT" if both else "accuracy")]
+        alone = "text only, TOT" if self.contests.settings == TEXTS else "accuracy"
+        columns: list[Column | str] = ["metric", "category", self.percent("image, ITT" if both else alone)]
         columns += [self.percent("text only, TOT")] if both else []
         rows: list[list[Value]] = []
         for row in self.rows:
@@ -180,15 +203,38 @@ def probe_compositionality(
     return Compositionality(contests.name, resampling, contests, rows)
 
 
+def probe_texts(contests: Contests, weights: TextWeights, resampling: Resampling = Resampling()) -> Compositionality:
+    """Compare texts only (SugarCrepe++'s TOT) by a sentence encoder: no image is needed, a tie is a miss."""
+    encoder = load_sentences(weights)
+    hits = _compare_trios(contests, lambda texts: text_features(encoder, texts))
+    image = number_clusters([contest.image for contest in contests.contests])
+    category = np.array([contest.category for contest in contests.contests])
+    accuracy = {}
+    for name in contests.categories:
+        selected = category == name
+        scored = ~np.isnan(hits[selected, None])
+        counts = np.where(scored, hits[selected, None], 0.0), scored.astype(np.float64)
+        (share,) = compute_shares(*counts, image[selected], resampling).estimates()
+        accuracy[name] = {ALL: share}
+    signature = f"texts|{encoder.name}#{encoder.fingerprint}"
+    row = CompositionAccuracy("texts", encoder.name, accuracy, {}, int((~np.isnan(hits)).sum()), signature)
+    return Compositionality(contests.name, resampling, contests, [row])
+
+
 def read_contests(
-    sources: Sequence[Any], images: str | Path | None = None, *, perturbations: Sequence[str] = ARO, seed: int = SEED
+    sources: Sequence[Any],
+    images: str | Path | None = None,
+    *,
+    perturbations: Sequence[str] = ARO,
+    seed: int = SEED,
+    text_only: bool = False,
 ) -> Contests:
-    """Read pair files as they are; captions without wrong texts are perturbed."""
+    """Read pair files as they are; captions without wrong texts are perturbed. Texts only need no images."""
     contests: list[CompositionCase] = []
     plain: list[tuple[str, str]] = []
     for source in sources:
         for row in read_rows(source):
-            contest = _read_contest(row, Path(get_name(source)).stem)
+            contest = _read_contest(row, get_stem(get_name(source)))
             if contest is None:
                 captions = get_texts(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
                 if not captions:
@@ -209,6 +255,10 @@ def read_contests(
             dropped = {"no other order of its words": lost}
     if not contests:
         raise InputError(f"{name}: contains no caption that can be compared")
+    if text_only:
+        if not any(len(contest.right) > 1 for contest in contests):
+            raise InputError(f"{name}: no second right caption (caption2), which a comparison of texts only needs")
+        return Contests(name, tuple(contests), {}, dropped, TEXTS)
     paths = find_image_paths([contest.image for contest in contests], images)
     return Contests(name, tuple(contests), paths, dropped, settings)
 
@@ -277,9 +327,12 @@ def _measure_accuracy(
 
 def compare_texts(contests: Contests, metric: EncodedMetric) -> Floats:
     """Return 1 if the two right texts are nearer to each other than to any wrong one; NaN without a second."""
-    from captious.models.features import cosines, text_features
+    encoder = metric.encoder()
+    return _compare_trios(contests, lambda texts: text_features(encoder, [metric.prefix + text for text in texts]))
 
-    encoder, hits = metric.encoder(), np.full(len(contests.contests), np.nan)
+
+def _compare_trios(contests: Contests, encode: Callable[[Sequence[str]], EncodedRows]) -> Floats:
+    hits = np.full(len(contests.contests), np.nan)
     trios = [
         (number, *contest.right, text)
         for number, contest in enumerate(contests.contests)
@@ -289,7 +342,7 @@ def compare_texts(contests: Contests, metric: EncodedMetric) -> Floats:
     if not trios:
         return hits
     owners, *texts = zip(*trios, strict=True)
-    first, second, wrong = (text_features(encoder, [metric.prefix + text for text in part]) for part in texts)
+    first, second, wrong = (encode(part) for part in texts)
     together = cosines(first, second)
     nearer = (together > cosines(first, wrong) + TIE) & (together > cosines(second, wrong) + TIE)
     np.fmin.at(hits, list(owners), nearer.astype(np.float64))

@@ -21,11 +21,11 @@ from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.options import Resampling
 from captious.probes.pictures import GALLERY
-from captious.probes.probe import Probe, draw_forest
+from captious.probes.probe import Probe, describe_best, draw_forest
 from captious.render import Cell, Column, Document, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha, krippendorff
 from captious.stats.bootstrap import Estimate
+from captious.stats.rater_agreement import Alpha, krippendorff
 from captious.stats.shares import compute_shares, number_clusters
 from captious.syntax.objects import NOT_THINGS
 from captious.syntax.tagging import tag_texts
@@ -166,6 +166,11 @@ class EntityRecall(Probe):
                 "recall": {painter: row.recall for painter, row in self.painters.items()},
                 "agreement": {painter: row.agreement for painter, row in self.painters.items()},
             },
+            answer=describe_best(
+                "shows",
+                "of the things that its texts name, by the raters",
+                [(painter, self.share(row.recall)) for painter, row in self.painters.items()],
+            ),
         )
 
 

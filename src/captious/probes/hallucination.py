@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,10 +23,29 @@ from captious.metrics.hallucination.chair import LABELS, Chair, ImageObjects, Re
 from captious.metrics.registry import parse
 from captious.options import Missing, Resampling
 from captious.probes.probe import Probe
-from captious.render import Cell, Chart, Column, Document, Section, Series, Table
+from captious.render import (
+    Answer,
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Entry,
+    Evidence,
+    Figure,
+    Line,
+    Phrase,
+    Picture,
+    Section,
+    Series,
+    Span,
+    Table,
+    link,
+    open_evidence,
+)
+from captious.render.answers import NAMES, format_p
 from captious.render.document import Value as Shown
 from captious.runs.report import Report
-from captious.runs.report_sections import make_explorer
+from captious.runs.report_sections import link_system, make_explorer, sort_items
 from captious.stats.bootstrap import Estimate, bootstrap
 from captious.stats.resampling import Statistic
 from captious.stats.shares import compute_shares
@@ -41,6 +61,8 @@ LENGTHS = (16, 32, 64, 96, 128, 192, 256)
 SENTENCES = 6
 # Rows of the tables of objects and of pairs; JSON has all.
 LISTED = 20
+# Captions of each system that a click on an invented object shows.
+SHOWN = 20
 QUARTERS = ("1st", "2nd", "3rd", "4th")
 # Computed by `python -m lab.reproductions chair` on 202,654 captions.
 HUMAN_FLOOR = (
@@ -62,6 +84,17 @@ class ObjectCount(NamedTuple):
     """Images with a wrong mention of it."""
 
 
+class InventingCaption(NamedTuple):
+    """A caption with an invented object."""
+
+    item: int
+    text: str
+    wrong: tuple[tuple[int, int], ...]
+    """Start and stop of each wrong mention of the object, in characters."""
+    objects: frozenset[str]
+    """The objects of the image."""
+
+
 @dataclass(frozen=True, eq=False)
 class InventedObjects:
     """The objects that one system invents."""
@@ -78,6 +111,8 @@ class InventedObjects:
     """CHAIR_S and CHAIR_I of the first words of each caption, by their number; 0 means whole captions."""
     by_length: Sequence[tuple[float, Estimate, Estimate]]
     """Quarters of the captions from the shortest to the longest: mean words, CHAIR_S, CHAIR_I."""
+    captions: Mapping[str, Sequence[InventingCaption]] = field(default_factory=dict)
+    """The first captions that invent each object."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +134,8 @@ class Hallucination(Probe):
         ]
         sections += [chart for _, chart in curves]
         sections += [self._build_object_table(), self._build_pair_table(), curves[0][0], self._build_sentence_table()]
-        sections += [*(table for table, _ in curves[1:]), self._build_length_table(), make_explorer(self.reports)]
+        sections += [*(table for table, _ in curves[1:]), self._build_length_table(), *self._build_evidence()]
+        sections.append(make_explorer(self.reports))
         reports = self.reports.items()
         return replace(
             self.build(
@@ -109,11 +145,31 @@ class Hallucination(Probe):
                 "hallucination",
                 dict.fromkeys(line for _, report in reports for line in report.signatures),
                 self._list_notes(),
+                answer=self._answer(),
                 systems={name: self._collect_data(name) for name in self.systems},
                 differences=self.differences,
             ),
+            page=f"Invented objects of {', '.join(self.systems)}",
             warnings=list(dict.fromkeys(f"{name}: {line}" for name, report in reports for line in report.warnings)),
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: how often each system invents an object, and whether systems differ."""
+        column = self._make_value_column("s")
+        parts: list[str | Figure] = []
+        for name in list(self.systems)[:NAMES]:
+            parts += ["; " if parts else "", f"{name} names an object that is not in the image in "]
+            parts += [Figure(self._get_cells(name)["s"], replace(column, unit=" %")), " of its captions (CHAIR_S)"]
+        values = self._map_values()
+        tests = [row for row in self.differences if values[row.metric] == "s"]
+        for row in tests[:NAMES]:
+            p = f"Holm-adjusted p {format_p(row.p_holm)}"
+            if row.better:
+                worse = row.baseline if row.better == row.system else row.system
+                parts.append(f". {row.better} invents less than {worse}, {p}")
+            else:
+                parts.append(f". Cannot tell {row.system} from {row.baseline}, {p}")
+        return [*parts, "."]
 
     def _list_notes(self) -> list[str]:
         notes = [HUMAN_FLOOR] if self._original_truth else []
@@ -141,27 +197,33 @@ class Hallucination(Probe):
             for name, report in self.reports.items()
         }
 
+    def _map_values(self) -> dict[str, Value]:
+        """Return the value of each metric by its written form."""
+        return {str(one.metric): value for value, one in next(iter(self._group_by_value().values())).items()}
+
     def _get_cells(self, name: str) -> dict[str, Cell]:
         return {value: self.reports[name].cell(str(one.metric)) for value, one in self._group_by_value()[name].items()}
+
+    def _make_value_column(self, value: Value) -> Column:
+        return Column(
+            LABELS[value].removeprefix("CHAIR "),
+            decimals=1,
+            scale=1 if value == "words" else 100,
+            level=self.resampling.level if self.resampling.samples else None,
+            spread="half",
+            higher_is_better={"s": False, "i": False, "words": None}.get(value, True),
+            bar=value != "words",
+            key=LABELS[value].lower().replace(" ", "_"),
+            fault=value in CALLED_CHAIR,
+            href=sort_items(next(key for key, one in self._map_values().items() if one == value)),
+        )
 
     def _build_value_table(self) -> Table:
         rows: list[list[Shown]] = []
         for name in self.systems:
             cells = self._get_cells(name)
-            rows.append([name, *(replace(cells[value], limits=(0.0, 1.0)) for value in VALUES)])
-        columns = [
-            Column(
-                LABELS[value].removeprefix("CHAIR "),
-                decimals=1,
-                scale=1 if value == "words" else 100,
-                level=self.resampling.level if self.resampling.samples else None,
-                spread="half",
-                higher_is_better={"s": False, "i": False, "words": None}.get(value, True),
-                bar=value != "words",
-                key=LABELS[value].lower().replace(" ", "_"),
-            )
-            for value in VALUES
-        ]
+            rows.append([link_system(name), *(replace(cells[value], limits=(0.0, 1.0)) for value in VALUES)])
+        columns = [self._make_value_column(value) for value in VALUES]
         return Table(
             "chair", "CHAIR", ("system", *columns), rows, "± is half of the interval over images.", turned=True
         )
@@ -169,13 +231,14 @@ class Hallucination(Probe):
     def _build_difference_table(self) -> Table:
         """Build a table of paired tests, with the number of images on which one system is better or worse."""
         rows: list[list[Shown]] = []
-        values = {str(one.metric): value for value, one in next(iter(self._group_by_value().values())).items()}
+        values = self._map_values()
         for row in sorted(self.differences, key=lambda row: VALUES.index(values[row.metric])):
             value = values[row.metric]
             factor = 1 if value == "words" else 100
             better, worse, p = self.count_discordant(row.baseline, row.system) if value == "s" else (None, None, None)
             cell = Cell(factor * row.difference, factor * row.low, factor * row.high)
-            rows.append([LABELS[value], f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, better, worse, p])
+            label = link(LABELS[value], sort_items(row.metric))
+            rows.append([label, f"{row.system} − {row.baseline}", cell, row.p, row.p_holm, better, worse, p])
         columns = (
             "value",
             "systems",
@@ -203,38 +266,88 @@ class Hallucination(Probe):
         better, worse = int(np.sum(system_values < baseline_values)), int(np.sum(system_values > baseline_values))
         return better, worse, float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
 
-    def _build_object_table(self) -> Table:
-        names = list(self.systems)
+    @cached_property
+    def _wrong(self) -> Counter[str]:
+        """The wrong mentions of each object, over all systems."""
         totals: Counter[str] = Counter()
         for one in self.systems.values():
             totals.update({category: count.wrong for category, count in one.objects.items()})
+        return totals
+
+    @cached_property
+    def _invented(self) -> list[str]:
+        """The objects of the tables that are invented."""
+        listed = sorted(self._wrong.items(), key=lambda entry: (-entry[1], entry[0]))[:LISTED]
+        names = [category for category, wrong in listed if wrong] + [invented for invented, _ in self._pairs]
+        return list(dict.fromkeys(names))
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        totals: Counter[tuple[str, str]] = Counter()
+        for one in self.systems.values():
+            totals.update(one.pairs)
+        return [pair for pair, _ in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[:LISTED]]
+
+    def _link_object(self, category: str) -> Shown:
+        """Return the name of an object, linked to the captions that invent it."""
+        if category not in self._invented:
+            return category
+        return link(category, open_evidence(f"object-{self._invented.index(category)}"))
+
+    def _build_evidence(self) -> list[Evidence]:
+        """Return the captions that invent each object of the tables, system after system."""
+        panels = []
+        for number, category in enumerate(self._invented):
+            entries = []
+            for name, one in self.systems.items():
+                entries += [self._build_entry(name, caption) for caption in one.captions.get(category, ())]
+            wrong = self._wrong[category]
+            title = f"{category}: {wrong:,} wrong mention{'' if wrong == 1 else 's'}"
+            note = "The objects of the image are named with its id."
+            if any(len(one.captions.get(category, ())) == SHOWN for one in self.systems.values()):
+                note += f" The first {SHOWN} captions of each system are shown."
+            panels.append(Evidence(f"object-{number}", title, entries, note))
+        return panels
+
+    def _build_entry(self, name: str, caption: InventingCaption) -> Entry:
+        captions = self.reports[name].captions
+        parts: list[str | Span] = []
+        last = 0
+        for start, stop in caption.wrong:
+            parts += [caption.text[last:start], Span(caption.text[start:stop], "bad")]
+            last = stop
+        line = Line(Phrase.of(*parts, caption.text[last:]), name if len(self.systems) > 1 else "")
+        image = captions.images[caption.item] if "image" in captions.columns else None
+        facts = [f"in the image: {', '.join(sorted(caption.objects)) or 'no object of the vocabulary'}"]
+        picture = Picture(image) if image else None
+        return Entry(captions.ids[caption.item], [line], picture, facts, references=captions.references[caption.item])
+
+    def _build_object_table(self) -> Table:
+        names = list(self.systems)
         rows: list[list[Shown]] = []
-        for category, _ in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[:LISTED]:
+        for category, _ in sorted(self._wrong.items(), key=lambda entry: (-entry[1], entry[0]))[:LISTED]:
             counts = [self.systems[name].objects.get(category, ObjectCount(0, 0, 0)) for name in names]
             cells: list[Shown] = []
             for count in counts:
                 rate = count.wrong / count.mentions if count.mentions else None
                 cells += [count.wrong, count.mentions, rate, count.images]
-            rows.append([category, *cells])
+            rows.append([self._link_object(category), *cells])
         columns: list[Column | str] = ["object"]
         for name in names:
             before, key = (f"{name}: ", f"{name}_") if len(names) > 1 else ("", "")
             columns += [
                 Column(f"{before}wrong", key=f"{key}wrong"),
                 Column("mentions", key=f"{key}mentions"),
-                Column("rate", decimals=1, scale=100, bar=True, key=f"{key}rate"),
+                Column("rate", decimals=1, scale=100, bar=True, fault=True, key=f"{key}rate"),
                 Column("images", key=f"{key}images"),
             ]
         return Table("objects", "Objects that are invented most", columns, rows, "Rate: wrong mentions over mentions.")
 
     def _build_pair_table(self) -> Table:
         names = list(self.systems)
-        totals: Counter[tuple[str, str]] = Counter()
-        for one in self.systems.values():
-            totals.update(one.pairs)
         rows: list[list[Shown]] = [
-            [invented, real, *(self.systems[name].pairs.get((invented, real), 0) for name in names)]
-            for (invented, real), _ in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[:LISTED]
+            [self._link_object(invented), real, *(self.systems[name].pairs.get((invented, real), 0) for name in names)]
+            for invented, real in self._pairs
         ]
         columns: list[Column | str] = ["invented", "in the image"]
         columns += [Column("images" if len(names) == 1 else name) for name in names]
@@ -255,7 +368,7 @@ class Hallucination(Probe):
         for name, one in self.systems.items():
             before = f"{name}: " if len(self.systems) > 1 else ""
             columns += [
-                Column(f"{before}wrong, %", decimals=1, scale=100, spread="half", bar=True),
+                Column(f"{before}wrong, %", decimals=1, scale=100, spread="half", bar=True, fault=True),
                 Column(f"{before}mentions"),
             ]
             for row, number in zip(rows, range(most), strict=True):
@@ -288,7 +401,7 @@ class Hallucination(Probe):
             before = f"{name}: " if len(self.systems) > 1 else ""
             columns.append(Column(f"{before}words", decimals=1))
             columns += [
-                Column(f"{before}{LABELS[value]}", decimals=1, scale=100, spread="half", bar=True)
+                Column(f"{before}{LABELS[value]}", decimals=1, scale=100, spread="half", bar=True, fault=True)
                 for value in CALLED_CHAIR
             ]
             for row, (words, wrong_captions, wrong_mentions) in zip(rows, one.by_length, strict=True):
@@ -396,6 +509,7 @@ def inspect_captions(captions: CaptionSet, chair: Chair, resampling: Resampling)
         sentence_mentions=numbers[:most],
         lengths=_measure_lengths(captions, chair, resampling),
         by_length=_measure_length_quarters(known, len(captions), resampling),
+        captions=_find_inventing_captions(known),
     )
 
 
@@ -415,6 +529,20 @@ def _count_objects(known: Known) -> dict[str, ObjectCount]:
     return {
         category: ObjectCount(mentions[category], wrong[category], len(images.get(category, ()))) for category in order
     }
+
+
+def _find_inventing_captions(known: Known) -> dict[str, list[InventingCaption]]:
+    """Return the first captions that invent each object."""
+    found: dict[str, list[InventingCaption]] = {}
+    for one, truth, owner in known:
+        wrong: dict[str, list[tuple[int, int]]] = {}
+        for mention in one.objects.mentions:
+            if mention.category not in truth.objects:
+                wrong.setdefault(mention.category, []).append((mention.start, mention.stop))
+        for category, spans in wrong.items():
+            if len(own := found.setdefault(category, [])) < SHOWN:
+                own.append(InventingCaption(owner, one.text, tuple(spans), truth.objects))
+    return found
 
 
 def _count_pairs(known: Known) -> dict[tuple[str, str], int]:

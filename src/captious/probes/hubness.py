@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.probes.probe import Probe, get_encoder_name, list_encoder_signatures
 from captious.probes.vectors import Embedded, Vectors, encode_captions, iterate_cosines, load_encoders
-from captious.render import Cell, Chart, Column, Document, Series, Table
+from captious.render import Answer, Cell, Chart, Column, Document, Figure, Series, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights
@@ -83,8 +84,24 @@ class Hubness(Probe):
             f"hubness(k={k})",
             list_encoder_signatures(row.encoder for row in self.rows),
             self.notes,
+            answer=self._answer(skewness),
             hubness=self.rows,
         )
+
+    def _answer(self, column: Column) -> Answer:
+        """Return the plain answer: whether a few entries are near to almost everything, by the worst row."""
+        row = max(self.rows, key=lambda one: -math.inf if math.isnan(one.skewness.value) else one.skewness.value)
+        skewness = Figure(row.skewness, column)
+        where = f"{get_encoder_name(row.encoder)}, {row.direction}"
+        if not row.skewness.low > 0:
+            return [f"No hubs are shown: the largest skewness ({where}) is ", skewness, "."]
+        entries = row.direction.partition(" → ")[2]
+        return [
+            f"There are hubs ({where}): one {entries} is among the {row.k} nearest of {row.most:,} of {row.queries:,} "
+            f"queries, where {row.k * row.queries / row.gallery:.1f} would be the mean. The skewness is ",
+            skewness,
+            ".",
+        ]
 
 
 def probe_hubness(

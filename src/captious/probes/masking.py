@@ -20,7 +20,7 @@ from captious.models.encoder import Encoder
 from captious.models.painters import Imagined, Painter, imagine
 from captious.options import Resampling
 from captious.probes.pictures import format_signature, parse_imagine
-from captious.probes.probe import Probe, draw_forest
+from captious.probes.probe import Probe, describe_best, draw_forest
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import compute_shares
@@ -86,6 +86,11 @@ class Masking(Probe):
             notes=notes,
             signatures=(self.settings, f"ci:{self.interval}"),
             data={"influences": self.rows, "baseline": mean, "unpainted": self.unpainted},
+            answer=describe_best(
+                "changes the pictures most: without such a word, their similarity falls by",
+                "",
+                [(f"{row.group} ({', '.join(row.common[:2])})", self.share(row.decrease)) for row in self.rows[:1]],
+            ),
         )
 
 

@@ -17,7 +17,7 @@ from captious.metrics.registry import parse
 from captious.models.encoder import Encoder, Pixels, encoder_id
 from captious.models.painters import FAULTS, Painter, Prompt, list_pictures
 from captious.render import Document, Entry, Gallery, Line, Picture, Result
-from captious.render.tables import dumps
+from captious.render.exports import dumps
 from captious.stats.correlation import rank_shares
 
 GALLERY = "gallery.json"

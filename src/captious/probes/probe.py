@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from captious.captions import CaptionSet
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.options import Resampling
-from captious.render import Chart, Column, Document, Result, Series
+from captious.render import Answer, Chart, Column, Document, Figure, Result, Series
 from captious.render.document import Section
 from captious.runs.report import disambiguate_labels
 from captious.stats.bootstrap import Estimate
@@ -21,6 +22,8 @@ Labeled = tuple[str, Estimate]
 # Scores that differ by less are equal: a text truncated at the limit gives the same tokens, but a batch of another size
 # rounds differently.
 TIE = 1e-6
+# Rows of a table that its plain answer puts into a sentence.
+SENTENCES = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +57,8 @@ class Probe(Result):
         settings: str,
         signatures: Iterable[str],
         notes: Sequence[str] = (),
+        *,
+        answer: Answer = "",
         **data: Any,
     ) -> Document:
         """Build the document of the probe: ``settings`` are its own, ``signatures`` those of encoders or metrics."""
@@ -64,11 +69,30 @@ class Probe(Result):
             notes=notes,
             signatures=(f"{settings}|ci:{self.interval}|captious:{__version__}", *signatures),
             data={"name": self.name, **data, "ci": self.interval},
+            answer=answer,
         )
 
     def percent(self, name: str) -> Column:
         """Return a column of shares in percent, with their intervals."""
         return Column(name, decimals=2, scale=100, level=self.resampling.level)
+
+    def share(self, estimate: Estimate) -> Figure:
+        """Return a share with its interval for the plain answer, in percent as in the table."""
+        return Figure(estimate, replace(self.percent(""), unit=" %"))
+
+
+def describe_best(start: str, end: str, rows: Sequence[tuple[str, Figure]]) -> list[str | Figure]:
+    """Return a sentence on each of the first rows, the highest first: name, ``start``, number, ``end``."""
+    ordered = sorted(rows, key=lambda row: -_get_value(row[1]))
+    parts: list[str | Figure] = []
+    for name, figure in ordered[:SENTENCES]:
+        parts += [f"{name} {start} ", figure, f" {end}. "]
+    return [*parts, *([f"{len(rows) - SENTENCES} more are below."] if len(rows) > SENTENCES else [])]
+
+
+def _get_value(figure: Figure) -> float:
+    value = figure.value if isinstance(figure.value, (int, float)) else figure.value.value
+    return -math.inf if math.isnan(value) else value
 
 
 def draw_forest(title: str, groups: Mapping[str, Sequence[Labeled]], note: str, chance: float | None = None) -> Chart:

@@ -14,7 +14,7 @@ from captious.io.formats import get_name, read_rows
 from captious.io.rows import Row
 from captious.metrics.style.model import StyleModel
 from captious.metrics.style.onlystyle import ModelNgrams, score_own_styles
-from captious.render import Column, Document, Result, Section, Table
+from captious.render import Answer, Column, Document, Figure, Result, Section, Table
 from captious.render.document import Value
 from captious.stats.correlation import pearson, spearman
 
@@ -97,7 +97,28 @@ class StyleAgreement(Result):
                     for row in self.styles
                 ]
             },
+            answer=self._answer(correlations[1]),
         )
+
+    def _answer(self, column: Column) -> Answer:
+        """Return the plain answer: how alike OnlyStyle and people rank the captions of the styles."""
+        known = [row for row in self.styles if not np.isnan(row.spearman)]
+        if not known:
+            return "No correlation can be computed: the ranks or the scores are all equal."
+        low, high = (choose(known, key=lambda row: row.spearman) for choose in (min, max))
+        if low is high:
+            return [
+                f"OnlyStyle and people rank the {low.style} captions with a Spearman correlation of ",
+                Figure(low.spearman, column),
+                f" ({low.captions:,} captions; no interval).",
+            ]
+        return [
+            "OnlyStyle and people rank captions with Spearman correlations from ",
+            Figure(low.spearman, column),
+            f" ({low.style}) to ",
+            Figure(high.spearman, column),
+            f" ({high.style}), over {len(known)} styles.",
+        ]
 
     def _format_note(self) -> str:
         note = "The correlations of a style are the means of those of its sets."

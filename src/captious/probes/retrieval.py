@@ -11,7 +11,7 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.options import Resampling
-from captious.probes.probe import Labeled, Probe, draw_forest, get_encoder_name, list_encoder_signatures
+from captious.probes.probe import SENTENCES, Labeled, Probe, draw_forest, get_encoder_name, list_encoder_signatures
 from captious.probes.vectors import (
     Embedded,
     Vectors,
@@ -20,7 +20,7 @@ from captious.probes.vectors import (
     iterate_cosines,
     load_encoders,
 )
-from captious.render import Cell, Column, Document, Table
+from captious.render import Answer, Cell, Column, Document, Figure, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import compute_shares
@@ -68,8 +68,26 @@ class Retrieval(Probe):
             "retrieval|ties:shared",
             list_encoder_signatures(row.encoder for row in self.rows),
             self.notes,
+            answer=self._answer(),
             recall=self.rows,
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: how often each encoder finds the right image first, and the right caption."""
+        parts: list[str | Figure] = []
+        for name in list(dict.fromkeys(row.encoder for row in self.rows))[:SENTENCES]:
+            own = [row for row in self.rows if row.encoder == name]
+            parts.append(get_encoder_name(name))
+            for index, row in enumerate(own):
+                query, _, entry = row.direction.partition(" → ")
+                verb = " finds" if not index else ", and"
+                parts += [
+                    f"{verb} the right {entry} first for ",
+                    self.share(row.recall[0]),
+                    f" of {row.queries:,} {query}s",
+                ]
+            parts.append(". ")
+        return parts
 
 
 def probe_retrieval(

@@ -37,8 +37,8 @@ from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
 from captious.models.encoder import Encoder, count_tokens
 from captious.options import SEED, Resampling
-from captious.probes._rows import find_image_paths, get_text, get_texts
-from captious.probes.probe import TIE, Probe, draw_forest, measure_all
+from captious.probes._probe_files import find_image_paths, get_text, get_texts
+from captious.probes.probe import SENTENCES, TIE, Probe, draw_forest, measure_all
 from captious.render import Cell, Chart, Column, Document, Series, Table
 from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
@@ -195,6 +195,17 @@ class Specificity(Probe):
             "|".join((f"specificity({self.counting})", *self.details.settings)),
             [row.signature for row in self.rows],
             notes,
+            answer=[
+                part
+                for row in self.rows[:SENTENCES]
+                for part in (
+                    f"{row.label} rises with a right detail in ",
+                    self.share(row.positive),
+                    " of the steps, and falls with a wrong one in ",
+                    self.share(row.negative),
+                    "; a coin reaches 50 %. ",
+                )
+            ],
             counting=self.counting,
             images=images,
             captions=captions,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from captious.render.document import NAN, Cell, Column, Phrase, Table, Value
+from captious.render.document import NAN, Cell, Column, Figure, Phrase, Table, Value
 
 DASH = "—"
 # Smallest number that is printed with an exponent.
@@ -90,6 +90,22 @@ def format_columns(table: Table, between: str = "{} – {}") -> list[PrintedColu
             ends = [_format_interval(value, column, between) for value in values]
             shown.append(PrintedColumn(column.heading, index, column, ends, [""] * len(ends), interval=True))
     return shown
+
+
+def format_figure(figure: Figure) -> str:
+    """Format a number of the plain answer as its table prints it, with its interval in brackets.
+
+    >>> tau = Column("tau", decimals=1, scale=100, level=0.95)
+    >>> format_figure(Figure(Cell(0.4389, 0.41, 0.4712), tau)), format_figure(Figure(0.4389, tau))
+    ('43.9 (95% interval 41.0 – 47.1)', '43.9')
+    """
+    value = figure.value
+    cell = value if isinstance(value, (Cell, int, float)) else Cell.of(value)
+    column = figure.column if figure.interval else replace(figure.column, spread="interval")
+    text = str(_format_cell(cell, column))
+    if not figure.interval or column.spread == "half" or not has_interval(cell):
+        return text
+    return f"{text} ({column.heading} {_format_interval(cell, column, '{} – {}')})"
 
 
 def has_interval(value: Value) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from captious.render.document import NAN, Chart, Series
+from captious.render.document import NAN, Chart, Phrase, Series, Span, is_local
 
 # Number of colors; page.css defines them as `--s0` to `--s7`.
 COLORS = 8
@@ -23,6 +23,10 @@ SLOT = 8
 LEGEND, ENTRY, LETTER = 24, 240, 6.5
 # Bins of a scatter's trend, the dots a bin needs, and the largest shift of a dot in pixels.
 BINS, CROWD, JITTER = 8, 5, 14
+# Radius of the area of a linked dot that can be clicked, and the radius of dots that are too dense to have one.
+REACH, DENSE = 9, 3
+# Most points of a line that are marked with dots.
+LINE_DOTS = 60
 
 
 class ChartLayout(NamedTuple):
@@ -97,6 +101,32 @@ def draw_chart(chart: Chart, layout: ChartLayout = WIDE) -> str:
     return f'<svg class="{look}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{body}</svg>'
 
 
+def describe_single(chart: Chart) -> Phrase | None:
+    """Say in words what a chart shows whose lines have one point each, or which has one dot; None if it has more.
+
+    >>> str(describe_single(Chart("lines", [Series("CIDEr-D", ["16"], [1.5], [1.0], [2.0])], x="words")))
+    'One value, so no line: CIDEr-D, words 16: 1.5 [1.0, 2.0].'
+    """
+    points = [(one, point) for one in chart.series for point, value in enumerate(one.y) if math.isfinite(value)]
+    if chart.kind == "histogram" or not points:
+        return None
+    if len({id(one) for one, _ in points}) < len(points) or (chart.kind != "lines" and len(points) > 1):
+        return None
+    begin = {"lines": "One value, so no line", "scatter": "One dot, so no trend"}.get(chart.kind, "One value")
+    if len(points) > 1:
+        begin = "One value each, so no lines"
+    spans = [Span(f"{begin}: ")]
+    for number, (one, point) in enumerate(points):
+        where = f"{chart.x} {one.x[point]}".strip()
+        names = [*([one.name] if one.name != where and one.name not in chart.x else []), where]
+        text = f"{', '.join(filter(None, names))}: {one.y[point]:.{chart.decimals}f}"
+        if len(one.low) and math.isfinite(one.low[point]) and math.isfinite(one.high[point]):
+            text += f" [{one.low[point]:.{chart.decimals}f}, {one.high[point]:.{chart.decimals}f}]"
+        spans.append(Span(text, href=one.hrefs[point] if one.hrefs else ""))
+        spans.append(Span("; " if number + 1 < len(points) else "."))
+    return Phrase(tuple(spans))
+
+
 def cut_name(name: str, most: int) -> str:
     """Cut out the middle of a long name: names often differ at the end.
 
@@ -121,6 +151,21 @@ def _format_tag(tag: str, content: str = "", /, **attributes: object) -> str:
 
 def _draw_text(text: str, x: float, y: float, class_: str = "tick", anchor: str = "start", **further: str) -> str:
     return _format_tag("text", escape(text), x=x, y=y, class_=class_, text_anchor=anchor, **further)
+
+
+def _link(drawing: str, href: str | None, reach: str = "", tab: int | None = None) -> str:
+    """Wrap a drawing in a link, with a transparent ``reach`` around it that is easier to hit."""
+    if not href or not is_local(href):
+        return drawing
+    stop = "" if tab is None else f' tabindex="{tab}"'
+    return f'<a href="{escape(href)}"{stop}>{reach}{drawing}</a>'
+
+
+def _draw_linked_dot(title: str, href: str | None, tab: int, **look: Any) -> str:
+    """Draw a dot with its text, and a link if there is one; a small dot gets a larger transparent one to click on."""
+    text = _format_tag("title", escape(title)) if title else ""
+    reach = _format_tag("circle", cx=look["cx"], cy=look["cy"], r=REACH, fill="transparent")
+    return _link(_format_tag("circle", text, **look), href, reach if look["r"] > DENSE else "", tab)
 
 
 def _get_dot_style(index: int, series: Series, point: int) -> dict[str, str]:
@@ -192,7 +237,7 @@ def _draw_row_frame(
         parts.append(_format_tag("line", class_="reference", x1=axis(value), x2=axis(value), y1=TOP - 8, y2=bottom))
     baseline = 15 if layout.above else step / 2 + 5
     parts += [
-        _draw_text(cut_name(name, layout.name), 8, TOP + row * height + baseline, "name")
+        _link(_draw_text(cut_name(name, layout.name), 8, TOP + row * height + baseline, "name"), chart.hrefs.get(name))
         for row, name in enumerate(names)
     ]
     if chart.x:
@@ -213,7 +258,8 @@ def _draw_intervals(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
             parts.append(_format_tag("line", **line, stroke_width=3, stroke_linecap="round"))
             text += f"  [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
         text += f" {one.names[point]}" if one.names else ""
-        parts.append(_format_tag("circle", cx=axis(value), cy=y, r=5, **_get_dot_style(index, one, point)))
+        dot = {"cx": axis(value), "cy": y, "r": 5, **_get_dot_style(index, one, point)}
+        parts.append(_draw_linked_dot("", chart.hrefs.get(str(one.x[point])), -1, **dot))
         parts.append(_draw_text(text, layout.text, top + 15 if layout.above else y + 4, anchor=layout.anchor))
     return "".join(parts), height
 
@@ -234,7 +280,7 @@ def _draw_interval_dots(chart: Chart, names: Sequence[str], layout: ChartLayout)
                 parts.append(_format_tag("line", **line, stroke_width=2, stroke_linecap="round"))
                 text += f" [{low:.{chart.decimals}f}, {high:.{chart.decimals}f}]"
             dot = {"cx": axis(value), "cy": y, "r": 4, **_get_dot_style(index, one, point)}
-            parts.append(_format_tag("circle", _format_tag("title", escape(text)), **dot))
+            parts.append(_draw_linked_dot(text, chart.hrefs.get(str(name)), -1, **dot))
     legend, height = _draw_row_legend(chart, layout, height)
     return "".join(parts) + legend, height
 
@@ -269,7 +315,9 @@ def _draw_bars(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
     for index, one, point, value, top in _iterate_rows(chart, layout):
         start, end = sorted((axis(0.0), axis(value)))
         box = {"x": start, "y": top + layout.above + 7, "width": round(end - start, 1), "height": STEP - 14, "rx": 2}
-        parts.append(_format_tag("rect", **box, fill=_get_color(index)))
+        parts.append(
+            _link(_format_tag("rect", **box, fill=_get_color(index)), chart.hrefs.get(str(one.x[point])), tab=-1)
+        )
         label = one.labels[point] if one.labels else f"{value:.{chart.decimals}f}"
         parts.append(_draw_text(label, layout.text, top + (15 if layout.above else 20), anchor=layout.anchor))
     legend, height = _draw_row_legend(chart, layout, height, beside=80)
@@ -331,14 +379,17 @@ def _draw_lines(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
                 continue
             at = one.x[point]
             x = _place_tick(ticks.index(str(at)) + shift, len(ticks), layout) if has_names else across(float(at))
-            points.append((x, y(value), _get_dot_style(index, one, point)))
+            points.append((x, y(value), point))
             if one.low and math.isfinite(one.low[point]):
                 ends = {"y1": y(one.low[point]), "y2": y(one.high[point])}
                 parts.append(_format_tag("line", x1=x, x2=x, **ends, stroke=_get_color(index)))
         path = " ".join(f"{x},{height}" for x, height, _ in points)
         parts.append(_format_tag("polyline", points=path, fill="none", stroke=_get_color(index), stroke_width=1.8))
-        if len(points) <= 60:
-            parts += [_format_tag("circle", cx=x, cy=height, r=3.5, **look) for x, height, look in points]
+        if len(points) <= LINE_DOTS or one.hrefs:
+            for order, (x, height, point) in enumerate(points):
+                look = {"cx": x, "cy": height, "r": 3.5, **_get_dot_style(index, one, point)}
+                text = f"{chart.x} {one.x[point]}: {one.y[point]:.{chart.decimals + 2}f}".strip() if one.hrefs else ""
+                parts.append(_draw_linked_dot(text, (one.hrefs or [""] * len(one.y))[point], order and -1, **look))
     return _add_legend(chart, parts, layout)
 
 
@@ -353,10 +404,11 @@ def _draw_scatter(chart: Chart, layout: ChartLayout) -> tuple[str, int]:
         valid = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
         dots = pick_dots(valid, layout.dots)
         shifts = nudge(dots) * (JITTER if chart.trend else 0)
-        for point, shift in zip(dots.tolist(), shifts.tolist(), strict=True):
-            label = _format_tag("title", escape(one.labels[point])) if one.labels else ""
+        for order, (point, shift) in enumerate(zip(dots.tolist(), shifts.tolist(), strict=True)):
+            label = one.labels[point] if one.labels else ""
             at = {"cx": round(x(across[point]) + shift, 1), "cy": y(up[point])}
-            parts.append(_format_tag("circle", label, **at, **look, fill=_get_color(index)))
+            href = one.hrefs[point] if one.hrefs else None
+            parts.append(_draw_linked_dot(label, href, order and -1, **at, **look, fill=_get_color(index)))
             if one.names:
                 left = at["cx"] > end - 40  # too close to the right edge
                 side, anchor = (-7, "end") if left else (7, "start")

@@ -33,8 +33,9 @@ def escape(text: str) -> str:
 
 
 def format_document(content: Document) -> str:
-    """Format every table that is not a detail, below comments with the title, notes and signatures."""
-    comments = [_format_comment(line) for line in (content.title, *content.notes, *content.signatures)]
+    """Format every table that is not a detail, below comments with the title, the answer, notes and signatures."""
+    lines = (content.title, content.answer_text, *content.notes, *content.signatures)
+    comments = [_format_comment(line) for line in lines if line]
     tables = [section for section in content.walk() if isinstance(section, Table) and not section.detail]
     scaled = PERCENT if PERCENT in content.notes else ""
     return "\n".join([*comments, *(format_table(one, content.title, scaled) for one in tables)])

@@ -48,7 +48,8 @@ def _list_sections(section: Section) -> list[Table | Text]:
 
 
 def _format_parts(document: Document, sections: Sequence[Table | Text], length: int, link: str) -> list[str]:
-    parts = [f"### {_format_prose(document.title, length)}", _format_prose(document.about, length)]
+    parts = [f"### {_format_prose(document.title, length)}", _format_prose(document.answer_text, length)]
+    parts.append(_format_prose(document.about, length))
     parts += [f"> **Warning:** {_format_prose(line, length)}" for line in document.warnings]
     for section in sections:
         parts += [f"**{_format_prose(section.title, length)}**"] if section.title else []

@@ -6,11 +6,13 @@ Cells keep numbers. The terminal and the page round them, LaTeX marks the best; 
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +64,25 @@ class Phrase:
 def link(text: str, href: str) -> Phrase:
     """Make a text that links to another part of the page."""
     return Phrase((Span(text, href=href),))
+
+
+def open_evidence(key: str) -> str:
+    """Return the address that opens the ``Evidence`` with this key, for the ``href`` of a span, a cell or a dot."""
+    return f"#open={quote(key)}"
+
+
+def is_local(href: str) -> bool:
+    """Return True if a link stays in the page or its folder."""
+    return bool(href) and (href.startswith("#") or re.fullmatch(r"(?!/)[^:\\?#]*", href) is not None)
+
+
+def name_several(names: Sequence[str]) -> str:
+    """Name the last of several metrics, which most tables end with, and the number of the others.
+
+    >>> name_several(["CIDEr-D"]), name_several(["ROUGE-L", "CIDEr-D"]), name_several(["BLEU-4", "ROUGE-L", "CIDEr-D"])
+    ('CIDEr-D', 'ROUGE-L and CIDEr-D', 'CIDEr-D and 2 more')
+    """
+    return f"{names[-1]} and {len(names) - 1} more" if len(names) > 2 else " and ".join(names)
 
 
 class HasInterval(Protocol):
@@ -137,15 +158,37 @@ class Column:
     bold: bool = False
     bar: bool = False
     """The page draws each value, and its interval, as a bar."""
+    fault: bool = False
+    """Whether its values count faults: the bars have the color of what is wrong."""
     key: str = ""
     """Name in CSV, Parquet, JSON and pandas; without it the name in lower case, with underscores."""
     latex: str | None = ""
     """Heading in LaTeX, in its own markup; without it the name. None leaves the column out of LaTeX."""
+    href: str = ""
+    """Makes the heading a link on the page, as that of a ``Span``."""
 
     @property
     def heading(self) -> str:
         """Heading of the intervals."""
         return "interval" if self.level is None else f"{100 * self.level:.4g}% interval"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number in the plain answer, printed with the digits of its column in a table, also if scores are × 100."""
+
+    value: float | Cell | HasInterval
+    column: Column
+    interval: bool = True
+    """Whether the interval is printed after the number, if there is one."""
+
+    def __str__(self) -> str:
+        from captious.render._cells import format_figure
+
+        return format_figure(self)
+
+
+Answer: TypeAlias = str | Sequence[str | Figure]
 
 
 @dataclass(frozen=True)
@@ -219,6 +262,8 @@ class Series:
     """Texts that are shown when the reader points at a dot."""
     names: Sequence[str] = ()
     """Texts next to the dots of a scatter chart, or marks, such as †, of the values of intervals."""
+    hrefs: Sequence[str] = ()
+    """Links of the dots of lines and scatter charts, as that of a ``Span``."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +294,8 @@ class Chart:
     """A number per row of a chart of rows; rows of equal number share a shade."""
     trend: bool = True
     """Whether a scatter chart draws the mean of y in steps of x. Without it the dots are few: large, and unshifted."""
+    hrefs: Mapping[str, str] = field(default_factory=dict)
+    """Links of the rows of a chart of rows, by name: of the name and of its dots or bar."""
 
 
 class ItemMetric(NamedTuple):
@@ -375,6 +422,19 @@ class Gallery:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """Cards that the page opens in a panel when a reader follows a link to them; only the page has them.
+
+    ``open_evidence(key)`` is the ``href`` of such links. An entry that several panels share is on the page once.
+    """
+
+    key: str
+    title: str
+    entries: Sequence[Entry]
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Group:
     """Sections under one title, which the page folds; the terminal leaves it out."""
 
@@ -382,7 +442,7 @@ class Group:
     sections: Sequence[Section]
 
 
-Section: TypeAlias = Text | Table | Chart | Graph | Items | Gallery | Group
+Section: TypeAlias = Text | Table | Chart | Graph | Items | Gallery | Evidence | Group
 
 
 class Result(ABC):
@@ -433,7 +493,13 @@ class Result(ABC):
         document = self.document()
         sections = [_scale_section(section) for section in document.sections]
         signatures = [*document.signatures, *(["shown:x100"] if document.signatures else [])]
-        return replace(document, sections=sections, notes=[*document.notes, PERCENT], signatures=signatures)
+        return replace(
+            document,
+            sections=sections,
+            notes=[*document.notes, PERCENT],
+            signatures=signatures,
+            answer=_scale_answer(document.answer),
+        )
 
     def print(self, console: Console | None = None, *, signatures: bool = False) -> None:
         """Print the result on the terminal; ``signatures`` prints each signature in full."""
@@ -463,17 +529,17 @@ class Result(ABC):
     def files(self, percent: bool = False) -> dict[str, str]:
         """Return the texts of a saved result by file name: a CSV file per table, the page, LaTeX, text and JSON."""
         from captious.render import _latex as latex
-        from captious.render import html, tables, terminal
-        from captious.render._folders import remove_folders
+        from captious.render import exports, html, terminal
+        from captious.render._hidden_folders import remove_folders
 
         document = self.in_percent() if percent else self.document()
         shared = remove_folders(document)
         return {
-            **{f"{key}.csv": tables.format_csv(table) for key, table in document.tables.items()},
+            **{f"{key}.csv": exports.format_csv(table) for key, table in document.tables.items()},
             f"{document.name}.html": html.render_page(document),
             f"{document.name}.tex": latex.format_document(shared),
             f"{document.name}.txt": terminal.format_text(shared, terminal.WIDE, signatures=True) + "\n",
-            self.json_file: tables.to_json(self.document()),
+            self.json_file: exports.to_json(self.document()),
         }
 
     def to_latex(self) -> str:
@@ -494,7 +560,7 @@ class Result(ABC):
 
     def to_arrow(self, table: str | None = None) -> Any:
         """Return a table as a ``pyarrow.Table``: the first, or the one with this key."""
-        from captious.render.tables import to_arrow
+        from captious.render.exports import to_arrow
 
         return to_arrow(self._columns(table))
 
@@ -502,7 +568,7 @@ class Result(ABC):
         """Write a table as CSV: the first, or the one with this key. Numbers have full precision, a missing one is
         empty.
         """
-        from captious.render.tables import write_csv
+        from captious.render.exports import write_csv
 
         columns = self._columns(table)
         with write_atomically(path) as draft:
@@ -510,7 +576,7 @@ class Result(ABC):
 
     def _columns(self, table: str | None) -> Mapping[str, Sequence[Any]]:
         """Return the columns of a table for data frames and files."""
-        from captious.render.tables import get_columns
+        from captious.render.exports import get_columns
 
         return get_columns(self.document().table(table))
 
@@ -523,7 +589,7 @@ class Result(ABC):
 
     def to_json(self) -> str:
         """Return the data of the document as JSON text."""
-        from captious.render.tables import to_json
+        from captious.render.exports import to_json
 
         return to_json(self.document())
 
@@ -560,16 +626,16 @@ def _refuse_kind(path: str | Path) -> None:
 
 def _write_file(document: Document, path: Path, suffix: str) -> None:
     from captious.render import _latex as latex
-    from captious.render import html, tables, terminal
-    from captious.render._folders import remove_folders
+    from captious.render import exports, html, terminal
+    from captious.render._hidden_folders import remove_folders
 
     if suffix == ".parquet":
-        tables.write_parquet(path, tables.get_columns(document.table()))
+        exports.write_parquet(path, exports.get_columns(document.table()))
     elif suffix == ".csv":
-        tables.write_csv(document.table(), path)
+        exports.write_csv(document.table(), path)
     else:
         writers: dict[str, Callable[[Document], str]] = {
-            ".json": tables.to_json,
+            ".json": exports.to_json,
             ".html": html.render_page,
             ".tex": lambda shown: latex.format_document(remove_folders(shown)),
             ".txt": lambda shown: terminal.format_text(remove_folders(shown), terminal.WIDE, signatures=True) + "\n",
@@ -577,16 +643,24 @@ def _write_file(document: Document, path: Path, suffix: str) -> None:
         path.write_text(writers[suffix](document), encoding="utf-8", errors="replace", newline="\n")
 
 
+def _scale_answer(answer: Answer) -> Answer:
+    if isinstance(answer, str):
+        return answer
+    return [replace(part, column=_scale_column(part.column)) if isinstance(part, Figure) else part for part in answer]
+
+
+def _scale_column(column: Column) -> Column:
+    if column.percent is None:
+        return column
+    return replace(column, scale=100 * column.scale, decimals=column.percent)
+
+
 def _scale_section(section: Section) -> Section:
     """Return a section with score columns and item values × 100."""
     if isinstance(section, Group):
         return replace(section, sections=[_scale_section(one) for one in section.sections])
     if isinstance(section, Table):
-        columns = [
-            one if one.percent is None else replace(one, scale=100 * one.scale, decimals=one.percent)
-            for one in section.heads
-        ]
-        return replace(section, columns=columns)
+        return replace(section, columns=[_scale_column(one) for one in section.heads])
     if isinstance(section, Items):
         factors = [100.0 if metric.percent else 1.0 for metric in section.metrics]
         values = [[factor * one for factor, one in zip(factors, system, strict=True)] for system in section.values]
@@ -612,6 +686,10 @@ class Document(Result):
     """Content of the JSON; by default the tables."""
     name: str = "report"
     """Stem of its files: ``report.html``, ``report.tex``, ``report.txt``."""
+    answer: Answer = ""
+    """The plain answer: one or two sentences that every output has before its tables."""
+    page: str = ""
+    """What the page is, such as ``CIDEr-D on captions.json``: the title of its tab and PDF; by default ``title``."""
 
     def document(self) -> Document:
         """Return the document itself."""
@@ -619,6 +697,11 @@ class Document(Result):
 
     def __repr__(self) -> str:
         return f"<Document {self.title!r}: {len(self.sections)} sections>"
+
+    @property
+    def answer_text(self) -> str:
+        """The plain answer as a text."""
+        return "".join(map(str, self.answer)).strip()
 
     def walk(self, sections: Sequence[Section] | None = None) -> Iterator[Section]:
         """Yield every section, including those inside groups."""

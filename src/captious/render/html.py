@@ -1,7 +1,7 @@
 """The HTML page of a result: one file that works from disk, offline, in light and dark.
 
-Python writes texts, tables, charts and galleries, with everything escaped. Only a document with items has scripts; they
-receive captions as JSON and insert them as text, never as markup.
+Python writes texts, tables, charts, galleries and cards, with everything escaped. Scripts sort tables, open cards and
+draw items; they receive captions as JSON and insert them as text, never as markup.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from html import escape
@@ -17,15 +17,14 @@ from importlib.resources import files
 from itertools import groupby
 
 from captious._version import __version__
-from captious.render import _charts as charts
-from captious.render import _graphs as graphs
 from captious.render._cells import PrintedColumn, format_columns, get_number, has_interval
-from captious.render._folders import remove_folders
+from captious.render._hidden_folders import remove_folders
 from captious.render.document import (
     Cell,
     Chart,
     Document,
     Entry,
+    Evidence,
     Gallery,
     Graph,
     Group,
@@ -38,11 +37,16 @@ from captious.render.document import (
     Table,
     Text,
     Value,
+    is_local,
 )
+from captious.render.exports import dumps
 from captious.render.items import build_explorer_data, make_thumbnail
-from captious.render.tables import dumps
 
-SCRIPTS = ("base.js", "embedded.js", "state.js", "charts.js", "views.js", "explanations.js", "items.js", "main.js")
+# Scripts of every page that has something to sort or to open, and of a page with items.
+LINKED = ("base.js", "evidence.js", "tables.js")
+SCRIPTS = (*LINKED, "embedded.js", "state.js", "charts.js", "views.js", "explanations.js", "items.js", "main.js")
+# Least rows of a table that can be sorted.
+SORTED = 3
 # Most warnings that are shown unfolded.
 WARNINGS = 5
 # Most sections linked at the top of the page, besides charts and items.
@@ -59,28 +63,38 @@ def render_page(document: Document) -> str:
     """Return the HTML page of a document."""
     document = remove_folders(document)
     items = next((section for section in document.walk() if isinstance(section, Items)), None)
-    code = join_scripts(SCRIPTS) if items else ""
+    evidence = [section for section in document.walk() if isinstance(section, Evidence)]
+    scripts = SCRIPTS if items else LINKED if evidence or _has_sorted(document) else ()
+    code = join_scripts(map(read_asset, scripts)) if scripts else ""
+    page = document.page or document.title
     parts = {
         "policy": _make_policy(code),
+        "page": escape(page),
+        "kind": f'<p id="kind">{escape(page)}</p>' if page != document.title else "",
         "title": escape(document.title),
         "style": read_asset("page.css"),
         "nav": _render_navigation(document),
+        "answer": f'<p id="answer">{escape(document.answer_text)}</p>' if document.answer else "",
         "about": f'<p id="about">{escape(document.about)}</p>' if document.about else "",
         "warnings": render_warnings(document.warnings),
         "sections": "".join(_render_sections(_remove_title(drop_replaced(document.sections), document.title))),
         "notes": _render_bullets(document.notes) if document.notes else "",
         "footer": _render_footer(document),
-        "scripts": _render_scripts(items, code) if items else "",
+        "scripts": _render_scripts(items, evidence, code) if code else "",
     }
     text = re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], read_asset("page.html"))
     return text.encode("utf-8", "replace").decode()
 
 
-def join_scripts(scripts: Sequence[str]) -> str:
+def join_scripts(scripts: Iterable[str]) -> str:
     """Join scripts into one that defines no globals, without comments and indentation: every page includes them."""
-    lines = (line.strip() for name in scripts for line in read_asset(name).splitlines())
-    script = "\n".join(line for line in lines if line and not line.startswith("//"))
-    return f'\n(() => {{\n"use strict";\n{script}\n}})();\n'
+    lines = (line.strip() for script in scripts for line in script.splitlines())
+    joined = "\n".join(line for line in lines if line and not line.startswith("//"))
+    return f'\n(() => {{\n"use strict";\n{joined}\n}})();\n'
+
+
+def _has_sorted(document: Document) -> bool:
+    return any(isinstance(one, Table) and not one.turned and len(one.rows) >= SORTED for one in document.walk())
 
 
 def _make_policy(code: str) -> str:
@@ -89,6 +103,12 @@ def _make_policy(code: str) -> str:
     if code:
         policy += f"; script-src 'sha256-{b64encode(sha256(code.encode()).digest()).decode()}'"
     return policy
+
+
+def get_policy(page: str) -> str:
+    """Return the content security policy of a page, for the header of a server that sends it."""
+    match = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    return match[1] if match else "default-src 'none'"
 
 
 def _render_navigation(document: Document) -> str:
@@ -131,7 +151,8 @@ def _remove_title(sections: Sequence[Section], title: str) -> list[Section]:
 def _render_sections(sections: Sequence[Section]) -> list[str]:
     """Render sections in their order; consecutive charts share a grid."""
     parts = []
-    for are_charts, run in groupby(sections, lambda one: isinstance(one, Chart)):
+    drawn = [one for one in sections if not isinstance(one, Evidence)]
+    for are_charts, run in groupby(drawn, lambda one: isinstance(one, Chart)):
         markup = [render_section(one) for one in run]
         parts.append(f'<section class="grid">{"".join(markup)}</section>' if are_charts else "".join(markup))
     return parts
@@ -166,19 +187,27 @@ def _render_group(section: Group) -> str:
 
 
 def _render_chart(chart: Chart) -> str:
+    from captious.render._charts import NARROW, ROWS, describe_single, draw_chart
+
     caption = f"<figcaption><h3>{escape(chart.title)}</h3></figcaption>" if chart.title else ""
+    single = describe_single(chart)
     note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
-    wide = ' class="wide"' if chart.kind in charts.ROWS else ""
-    return f"<figure{wide}>{caption}{charts.draw_chart(chart)}{charts.draw_chart(chart, charts.NARROW)}{note}</figure>"
+    if single and chart.kind in ("lines", "scatter"):
+        return f"<figure>{caption}<p>{_render_phrase(single)}</p>{note}</figure>"
+    note = f'<p class="note">{_render_phrase(single)}</p>{note}' if single else note
+    wide = ' class="wide"' if chart.kind in ROWS else ""
+    return f"<figure{wide}>{caption}{draw_chart(chart)}{draw_chart(chart, NARROW)}{note}</figure>"
 
 
 def _render_graph(graph: Graph) -> str:
+    from captious.render._graph_drawing import draw_graph, group_tuples
+
     caption = f"<figcaption><h3>{escape(graph.title)}</h3></figcaption>" if graph.title else ""
     lines = "".join(
         f'<p class="tuples {mark}"><b>{mark} {len(tuples)}</b> {escape(" ".join(tuples))}</p>'
-        for mark, tuples in graphs.group_tuples(graph).items()
+        for mark, tuples in group_tuples(graph).items()
     )
-    return f'<figure class="wide">{caption}<div class="scroll">{graphs.draw_graph(graph)}</div>{lines}</figure>'
+    return f'<figure class="wide">{caption}<div class="scroll">{draw_graph(graph)}</div>{lines}</figure>'
 
 
 def _render_table(table: Table) -> str:
@@ -223,8 +252,10 @@ def _get_fold_classes(letters: Sequence[int], bars: int = 0) -> str:
 
 
 def _render_transposed(table: Table) -> str:
+    from captious.render._charts import COLORS
+
     names, *shown = format_columns(table)
-    colors = [f"var(--s{row % charts.COLORS})" for row in range(len(table.rows))]
+    colors = [f"var(--s{row % COLORS})" for row in range(len(table.rows))]
     heads = [
         f'<th scope="col"><span class="swatch" style="background:{color}"></span>{_render_phrase(name)}</th>'
         for color, name in zip(colors, names.cells, strict=True)
@@ -251,7 +282,8 @@ def _format_label(column: str | Phrase) -> str:
 
 def _wrap_table(table: Table, head: str, rows: Sequence[str], folds: str) -> str:
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    markup = f'<table class="shown{folds}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    sorts = " sorts" if not table.turned and len(table.rows) >= SORTED else ""
+    markup = f'<table class="shown{sorts}{folds}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     label = f' aria-label="{escape(table.title)}"' if table.title else ""
     return _wrap_section(table.title, f'<div class="scroll" tabindex="0" role="group"{label}>{markup}</div>{note}')
 
@@ -260,7 +292,10 @@ def _render_heading(one: PrintedColumn, scope: str = "col") -> str:
     arrow = {True: "↑ higher is better", False: "↓ lower is better", None: ""}[one.column.higher_is_better]
     mark = f' <span class="direction" title="{arrow[2:]}">{arrow[0]}</span>' if arrow and not one.interval else ""
     kind = " class=number" if one.numeric and scope == "col" else ""
-    return f'<th scope="{scope}"{kind}>{escape(one.heading)}{mark}</th>'
+    text = escape(one.heading)
+    if not one.interval and is_local(one.column.href):
+        text = f'<a href="{escape(one.column.href)}">{text}</a>'
+    return f'<th scope="{scope}"{kind}>{text}{mark}</th>'
 
 
 def _render_cell(one: PrintedColumn, row: int, value: Value, first: bool, bar: str, folds: bool) -> str:
@@ -272,7 +307,7 @@ def _render_cell(one: PrintedColumn, row: int, value: Value, first: bool, bar: s
     tag = "th" if first and not one.numeric else "td"
     direction = "" if one.numeric else ' dir="auto"'
     text = _render_value(one, row)
-    if isinstance(value, Cell) and not one.interval and _is_local(value.href):
+    if isinstance(value, Cell) and not one.interval and is_local(value.href):
         text = f'<a href="{escape(value.href)}">{text}</a>'
     label = _format_label(f"{one.column.name}, {one.heading}" if one.interval else one.heading) if folds else ""
     return f'<{tag} class="{" ".join(names)}"{label}{direction}{title}>{text}{bar}</{tag}>'
@@ -292,7 +327,7 @@ def _render_bars(table: Table, index: int) -> list[str]:
     bars = []
     for cell in cells:
         low, high = cell.limits if isinstance(cell, Cell) and cell.limits else scale
-        bars.append(_render_bar(cell, low, high))
+        bars.append(_render_bar(cell, low, high, table.heads[index].fault))
     return bars
 
 
@@ -301,7 +336,7 @@ def _list_ends(cell: Value) -> list[float]:
     return [end for end in ends if math.isfinite(end)]
 
 
-def _render_bar(cell: Value, low: float, high: float) -> str:
+def _render_bar(cell: Value, low: float, high: float, fault: bool = False) -> str:
     def at(value: float) -> float:
         return round(100 * min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0), 2)
 
@@ -311,9 +346,11 @@ def _render_bar(cell: Value, low: float, high: float) -> str:
     zero = f'<i class="zero" style="left:{at(0)}%"></i>' if low < 0 < high else ""
     if isinstance(cell, Cell) and has_interval(cell):
         band = f'<i class="band" style="left:{at(cell.low)}%;right:{round(100 - at(cell.high), 2)}%"></i>'
-        return f'<span class="interval">{zero}{band}<i class="dot" style="left:{at(value)}%"></i></span>'
+        wrong = " fault" if fault else ""
+        return f'<span class="interval{wrong}">{zero}{band}<i class="dot" style="left:{at(value)}%"></i></span>'
     start, end = sorted((at(0), at(value)))
-    tone = "minus" if value < 0 else "plus"
+    # Only a scale with two sides has a good one; a plain amount is neither good nor bad.
+    tone = "fault" if fault else "amount" if low >= 0 else "minus" if value < 0 else "plus"
     bar = f'<i class="{tone}" style="left:{start}%;right:{round(100 - end, 2)}%"></i>'
     return f'<span class="interval">{zero}{bar}</span>'
 
@@ -328,12 +365,7 @@ def _render_span(span: Span) -> str:
         share = round(100 * min(max(span.weight, 0.0), 1.0))
         style = f' style="--weight:{share}%"' if span.tone in ("good", "bad") else ""
         text = f'<span class="tone-{span.tone}"{style}>{text}</span>'
-    return f'<a href="{escape(span.href)}">{text}</a>' if _is_local(span.href) else text
-
-
-def _is_local(href: str) -> bool:
-    """Return True if a link stays in the page or its folder."""
-    return bool(href) and (href.startswith("#") or re.fullmatch(r"(?!/)[^:\\?#]*", href) is not None)
+    return f'<a href="{escape(span.href)}">{text}</a>' if is_local(span.href) else text
 
 
 def _render_gallery(gallery: Gallery) -> str:
@@ -347,7 +379,7 @@ def _render_entry(entry: Entry) -> str:
     lines = "".join(
         f'<div class="said"><div class="who quiet">{escape(line.label)}</div><div class="spoken">'
         f'<p class="candidate" dir="auto">{_render_phrase(line.text)}</p>'
-        f'<div class="strip">{"".join(map(_render_picture, line.pictures))}</div></div></div>'
+        f"{_render_strip(line.pictures)}</div></div>"
         for line in entry.lines
     )
     meters = f'<div class="meters">{"".join(map(_render_meter, entry.meters))}</div>' if entry.meters else ""
@@ -358,13 +390,17 @@ def _render_entry(entry: Entry) -> str:
     return f'<article class="card">{picture}<div class="body">{header}{lines}{meters}{references}</div></article>'
 
 
+def _render_strip(pictures: Sequence[Picture]) -> str:
+    return f'<div class="strip">{"".join(map(_render_picture, pictures))}</div>' if pictures else ""
+
+
 def _render_picture(picture: Picture) -> str:
     uri = None if picture.source is None else make_thumbnail(picture.source)
     title = escape(picture.title)
     if uri is None:
         return f'<span class="missing">{title or "no picture"}</span>'
     image = f'<img src="{uri}" alt="{title}" title="{title}">'
-    return f'<a href="{escape(picture.href)}">{image}</a>' if _is_local(picture.href) else image
+    return f'<a href="{escape(picture.href)}">{image}</a>' if is_local(picture.href) else image
 
 
 def _render_meter(meter: Meter) -> str:
@@ -387,13 +423,31 @@ def render_signatures(document: Document) -> str:
     return f"<ul>{''.join(f'<li><code>{escape(line)}</code></li>' for line in document.signatures)}</ul>"
 
 
-def _render_scripts(items: Items, code: str) -> str:
-    data, images = build_explorer_data(items)
+def _render_scripts(items: Items | None, evidence: Sequence[Evidence], code: str) -> str:
+    cards, panels = _render_evidence(evidence)
+    contents: dict[str, object] = {"evidence": panels} if evidence else {}
+    if items:
+        contents["data"], contents["images"] = build_explorer_data(items)
     blocks = "".join(
         f'<script type="application/json" id="{name}">{encode_script_json(content)}</script>\n'
-        for name, content in (("data", data), ("images", images))
+        for name, content in contents.items()
     )
-    return f"{blocks}<script>{code}</script>"
+    return f"{cards}{blocks}<script>{code}</script>"
+
+
+def _render_evidence(evidence: Sequence[Evidence]) -> tuple[str, dict[str, object]]:
+    """Return every card once as a template, which a browser does not draw, and what each panel shows, by its key."""
+    numbers: dict[int, int] = {}
+    cards: list[str] = []
+    panels: dict[str, object] = {}
+    for panel in evidence:
+        for entry in panel.entries:
+            if id(entry) not in numbers:
+                numbers[id(entry)] = len(cards)
+                cards.append(f'<template id="card-{len(cards)}">{_render_entry(entry)}</template>\n')
+        own = [numbers[id(entry)] for entry in panel.entries]
+        panels[panel.key] = {"title": panel.title, "note": panel.note, "cards": own}
+    return "".join(cards), panels
 
 
 def encode_script_json(data: object) -> str:
@@ -413,5 +467,6 @@ _WRITERS: dict[type, Callable[..., str]] = {
     Graph: _render_graph,
     Items: lambda items: read_asset("items.html"),
     Gallery: _render_gallery,
+    Evidence: lambda evidence: "",
     Group: _render_group,
 }

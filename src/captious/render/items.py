@@ -17,7 +17,6 @@ import numpy.typing as npt
 from captious._core.types import Floats
 from captious.options import get_runtime, using
 from captious.render.document import HasPicture, Items, Why
-from captious.render.sections import convert_sections
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -138,6 +137,8 @@ def _select_explained(items: Items, metric: int, shown: Sequence[int], most: int
 
 
 def _convert_why(why: Why) -> dict[str, Any]:
+    from captious.render.sections import convert_sections
+
     return {"summary": why.summary, "sections": convert_sections(why.sections, ROWS)}
 
 

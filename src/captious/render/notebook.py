@@ -21,8 +21,9 @@ LINE, SHADE = "rgba(128,128,128,.3)", "rgba(128,128,128,.16)"
 
 
 def render_notebook(document: Document) -> str:
-    """Return the HTML of a notebook cell: title, warnings, sections, notes, and folded signatures."""
+    """Return the HTML of a notebook cell: title, plain answer, warnings, sections, notes, and folded signatures."""
     parts = [f'<div class="title">{escape(document.title)}</div>']
+    parts += [f'<div class="answer">{escape(document.answer_text)}</div>'] if document.answer else []
     parts += [f'<div class="about">{escape(document.about)}</div>'] if document.about else []
     parts.append(html.render_warnings(document.warnings))
     parts += map(html.render_section, _select_sections(document))
@@ -89,6 +90,7 @@ _CELL = f"padding:5px 10px;border:0;border-top:1px solid {LINE};text-align:left;
 # Styles by tag, by class, and by both; a later one of an element wins.
 STYLES = {
     "title": "font-size:16px;font-weight:600;margin:2px 0 4px",
+    "answer": "margin:0 0 6px;max-width:110ch",
     "about": "opacity:.7;margin:0 0 6px",
     "heading": "font-size:14px;font-weight:600;margin:0 0 6px",
     "section": "display:block;margin:12px 0",
@@ -121,6 +123,8 @@ STYLES = {
     "i.zero": f"{_BAR};top:-2px;bottom:-2px;width:1px;background:rgba(128,128,128,.9)",
     "i.plus": f"{_BAR};background:{COLORS[2]}",
     "i.minus": f"{_BAR};background:{COLORS[1]}",
+    "i.amount": _BAR,
+    "i.fault": f"{_BAR};background:{COLORS[6]}",
     # Words.
     "tone-good": "background:rgba(31,157,116,.3);border-radius:3px;padding:0 2px",
     "tone-bad": "background:rgba(217,122,26,.3);border-radius:3px;padding:0 2px",

@@ -22,7 +22,7 @@ class Display(NamedTuple):
     step: Callable[[str], None]
     """A function that is called with the name of each step as it begins."""
     advance: Advance
-    """A function that is called with what is counted, how much is done, and of how much."""
+    """A function that is called with the name of what is counted, the number done, and the total."""
     log: Callable[[str], None]
     """A function that is called with each message for the user."""
 
@@ -63,10 +63,12 @@ def display(every: float = MINUTE) -> Iterator[Display]:
 
     def advance(what: str, done: float, total: float) -> None:
         if what not in tasks:
-            # Work of an earlier run is left out; otherwise the estimate of the time left would be far too short.
+            # A resumed run starts above 1. What was done before is left out: it would make the pace look far too fast.
             before = done if done > 1 else 0
             tasks[what] = (bars.add_task(what, total=total - before), before)
-            if str(spinner.text) == FIRST_STEP:  # a step that counts comes after reading
+            if (
+                str(spinner.text) == FIRST_STEP
+            ):  # counting begins after reading, so the spinner must not say so any more
                 spinner.update(text=make_rich_text(what))
         task, before = tasks[what]
         bars.update(task, completed=done - before, total=total - before, visible=done < total)
@@ -92,13 +94,13 @@ def _call_repeatedly(every: float, call: Callable[[], None]) -> Iterator[None]:
 
 
 class Status:
-    """Progress as one line: the step and its minutes, or the count, how much of it is done, and the time left."""
+    """Progress as one line: the step and its duration, or what is counted with the number done and the time left."""
 
     def __init__(self) -> None:
         self._step, self._since = FIRST_STEP, time.monotonic()
         self._counted: tuple[str, float, float] | None = None
+        # Time and number done of each count, at its beginning or at the last line.
         self._before: dict[str, tuple[float, float]] = {}
-        """Time and number done of each count, at its beginning or at the last line."""
 
     def begin(self, step: str) -> None:
         """Record the beginning of a step."""

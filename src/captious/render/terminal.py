@@ -115,6 +115,8 @@ def _draw_document(document: Document, console: Console, plain: bool = False, si
     first = next((section for section in document.sections if isinstance(section, Table)), None)
     if first is None or first.title != document.title:
         console.print(make_rich_text(document.title, "bold"), soft_wrap=True)
+    if answer := document.answer_text:
+        console.print(make_rich_text(_wrap_text(answer, console.width)), soft_wrap=True)
     for section in document.sections:
         if not isinstance(section, (Text, Table)) or section.detail:
             continue

@@ -1,4 +1,4 @@
-from captious.rewarding._log import is_reward_run as is_reward_run
+from captious.rewarding._reward_run import is_reward_run as is_reward_run
 from captious.rewarding.drift import Drift as Drift
 from captious.rewarding.drift import read_drift as read_drift
 from captious.rewarding.functions import Reward as Reward

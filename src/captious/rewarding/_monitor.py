@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from captious._core.specs import split_specs
+from captious._core.notation import split_specs
 from captious._core.types import Floats
 from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric
 from captious.metrics.registry import parse_all
 from captious.metrics.requests import Specs, check_specs
-from captious.rewarding._log import LoggedStep, LogPlan, RewardLog
 from captious.rewarding._panel import Panel, ScoredBatch
+from captious.rewarding._reward_run import LoggedStep, LogPlan, RewardLog
 from captious.rewarding._rollouts import Rollouts
 from captious.rewarding._scaling import Scaling
 from captious.rewarding._signs import DriftVerdict, StepCheck, judge_last

@@ -93,8 +93,8 @@ class Panel:
         """Prepare the metrics, and the watched ones, which no reward uses."""
         self.metrics = tuple(metrics)
         self.prepared = tuple(dict.fromkeys([*metrics, *watched]))
+        # The language of items that come with a batch.
         self.language = "" if language is None else language
-        """The language of items that come with a batch."""
         if language is not None:
             find_language(language)
             for metric in self.prepared:
@@ -111,15 +111,15 @@ class Panel:
         self._given = (
             None if in_columns else _make_scorer(self.prepared, references, images, self.reader, self.runtime, language)
         )
+        # Columns that metrics read and that no item given by id has; batches may have them.
         self._later = frozenset(_list_batch_columns(needs, self._given))
-        """Columns that metrics read and that no item given by id has; batches may have them."""
         missing = self.reader.references or self.reader.images
+        # How values become rewards, by written form.
         self.scalings = make_scalings(self.metrics, clip, scale, None if missing else self._given)
-        """How values become rewards, by written form."""
+        # True once ids of a batch were found among those given.
         self._settled = False
-        """True once ids of a batch were found among those given."""
+        # The scorer whose models and document frequencies those of batches share; without one, the first batch's.
         self._base = self._given
-        """The scorer whose models and document frequencies those of batches share; without one, the first batch's."""
         if self.reader.references:
             _refuse_corpora(self.prepared)
         self._reset()

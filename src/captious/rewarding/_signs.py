@@ -136,6 +136,21 @@ class DriftVerdict:
         change = f"the reward {self.trend} from {self.reward.before:.3f} to {self.reward.after.value:.3f}"
         return f"{MEANINGS[self.trend]} ({change})"
 
+    @property
+    def summary(self) -> str:
+        """What has happened so far at a check without an alarm, in one sentence."""
+        if self.reward is None:
+            return ""
+        numbers = f"from {self.reward.before:.3f} to {self.reward.after.value:.3f}"
+        reward = f"the reward {self.trend} {numbers}"
+        if self.trend == "same":
+            reward = f"the reward has not changed significantly ({numbers})"
+        if not self.signs:
+            return f"At step {self.step}, {reward}, and nothing that is watched has degraded."
+        sign = self.signs[0]
+        meaning = ", so the policy may be collapsing" if sign.name == "falls" and self.trend == "fell" else ""
+        return f"At step {self.step}, {reward}{meaning}. There is one sign, and an alarm takes {NEEDED}: {sign.text}."
+
 
 def judge_checks(
     checks: Sequence[StepCheck], labels: Mapping[str, str], held_out: Sequence[str], paired: bool = False

@@ -21,6 +21,7 @@ from captious.render import (
     Column,
     Document,
     Entry,
+    Evidence,
     Gallery,
     Line,
     Meter,
@@ -29,14 +30,17 @@ from captious.render import (
     Series,
     Table,
     Text,
+    open_evidence,
 )
 from captious.render.document import Value
-from captious.rewarding._log import LoggedStep, RewardLog, open_log
+from captious.rewarding._reward_run import LoggedStep, RewardLog, open_log
 from captious.rewarding._signs import FIRST, NEEDED, START, DriftVerdict, StepCheck, judge_checks
 from captious.stats import Estimate, mean_estimate
 
 # Number of captions in the gallery.
 SHOWN = 12
+# Captions of a check that a click on its point shows.
+ROLLOUTS = 20
 SIGNS = {
     "falls": "metric falls",
     "distinct": "less distinct",
@@ -79,28 +83,46 @@ class Drift(PlainState, Result):
         size = sum(len(one.ids) for one in self.logged)
         title = f"{self.log.run.marker.name}: the reward and what it costs"
         if not self.logged:
-            return Document(title, "no check yet", [Text(["The first batch of the training has not been scored."])])
+            return Document(title, "no check yet", answer="The first batch of the training has not been scored.")
         every = "every step" if self.log.plan.every == 1 else f"every {self.log.plan.every} steps"
         about = (
             f"{len(self.logged)} checks from step {self.logged[0].step} to {self.logged[-1].step}, {every}; "
             f"{size:,} captions" + (f" of the same {len(set(probe)):,} items" if (probe := self.log.plan.probe) else "")
         )
-        sections = [self._summarize(), *self._draw_charts(), self._make_table(), *self._make_gallery()]
-        return Document(title, about, sections, notes=self._list_notes(), data=self._collect_data())
+        sections: list[Any] = [*self._list_signs(), *self._draw_charts(), self._make_table(), *self._make_gallery()]
+        sections += [self._make_evidence(one) for one in self.logged]
+        return Document(
+            title,
+            about,
+            sections,
+            notes=self._list_notes(),
+            data=self._collect_data(),
+            answer=self._answer(),
+            page=f"Reward drift of {self.log.run.marker.name}",
+        )
 
-    def _summarize(self) -> Text:
-        """Return whether there was an alarm, and its signs."""
+    def _answer(self) -> str:
+        """Return the plain answer: an alarm and what it means, or how the reward and the captions have changed."""
+        if len(self.logged) < FIRST:
+            return f"No verdict yet: the first is at check {FIRST}, and there {_count_checks(len(self.logged))}."
+        last = self.verdicts[-1]
         if not self.alarms:
-            signs = [f"Step {one.step}: {sign.text}." for one in self.verdicts for sign in one.signs]
-            begun = len(self.logged) >= FIRST
-            calm = "No alarm." if begun else f"No verdict yet: the first is at check {FIRST}."
-            return Text([calm, *signs[:6]], "Verdict")
+            return f"No alarm. {last.summary}"
         first = next(one for one in self.verdicts if one.alarm)
         begin = f"Alarm at step {first.step}, the first of {len(self.alarms)}: {first.meaning}."
-        last = next(one for one in reversed(self.verdicts) if one.alarm)
-        if last.trend != first.trend:
-            begin += f" At step {last.step}, the last alarm: {last.meaning}."
-        return Text([begin, *(f"{sign.text[0].upper()}{sign.text[1:]}." for sign in first.signs)], "Verdict")
+        latest = next(one for one in reversed(self.verdicts) if one.alarm)
+        if latest.trend != first.trend:
+            begin += f" At step {latest.step}, the last alarm: {latest.meaning}."
+        return begin
+
+    def _list_signs(self) -> list[Text]:
+        """Return the signs of the first alarm; without an alarm, the first signs of all checks."""
+        first = next((one for one in self.verdicts if one.alarm), None)
+        if first is not None:
+            lines = [f"{sign.text[0].upper()}{sign.text[1:]}." for sign in first.signs]
+        else:
+            lines = [f"Step {one.step}: {sign.text}." for one in self.verdicts for sign in one.signs][:6]
+        return [Text(lines, f"Signs at step {first.step}" if first else "Signs", bullets=True)] if lines else []
 
     @cached_property
     def _curves(self) -> dict[str, list[Estimate]]:
@@ -131,11 +153,12 @@ class Drift(PlainState, Result):
                         [one.low for one in curve],
                         [one.high for one in curve],
                         hollow=[not verdict.alarm for verdict in self.verdicts],
+                        hrefs=[open_evidence(f"step-{one.step}") for one in self.logged],
                     )
                 ],
                 title=name,
                 x="step",
-                note="filled: alarm" if self.alarms else "",
+                note="Click a point for its captions." + (" Filled: alarm." if self.alarms else ""),
             )
             for name, curve in self._curves.items()
         ]
@@ -145,7 +168,7 @@ class Drift(PlainState, Result):
         columns += [Column(name, decimals=3, spread="half", level=_RESAMPLING.level) for name in self._curves]
         rows: list[list[Value]] = [
             [
-                one.step,
+                Cell(one.step, decimals=0, href=open_evidence(f"step-{one.step}")),
                 ", ".join(SIGNS[sign.name] for sign in self.verdicts[number].signs),
                 *(Cell.of(curve[number]) for curve in self._curves.values()),
                 Cell(float(np.isnan(one.reward).mean()) if len(one.reward) else 0.0),
@@ -154,6 +177,22 @@ class Drift(PlainState, Result):
         ]
         note = f"± is half of the {_RESAMPLING.level:.0%} interval. missing: the share of captions without a reward."
         return Table("checks", "Checks", [*columns, Column("missing", decimals=3)], rows, note)
+
+    def _make_evidence(self, logged: LoggedStep) -> Evidence:
+        """Return the rollouts of a check: those with the highest rewards, and their values by every metric."""
+        order = np.argsort(-np.nan_to_num(logged.reward, nan=-np.inf), kind="stable").tolist()
+        entries = []
+        for index in order[:ROLLOUTS]:
+            values = {"reward": logged.reward[index]}
+            values |= {self.log.labels[key]: column[index] for key, column in logged.values.items()}
+            facts = [f"prompt {logged.prompts[index]}"]
+            facts += [f"{name} {value:.3f}" for name, value in values.items() if not np.isnan(value)]
+            people = logged.references[index]
+            entries.append(Entry(logged.ids[index], [Line(logged.texts[index])], None, facts, (), people))
+        number = len(logged.ids)
+        note = f"The {ROLLOUTS} of {number:,} captions with the highest reward." if number > ROLLOUTS else ""
+        title = f"Step {logged.step}: {number:,} caption{'' if number == 1 else 's'}, highest reward first"
+        return Evidence(f"step-{logged.step}", title, entries, note)
 
     def _make_gallery(self) -> list[Any]:
         """Return the captions that rank much higher by reward than by the metrics that are not rewarded."""
@@ -226,6 +265,10 @@ class Drift(PlainState, Result):
 
 
 _RESAMPLING = Resampling(interval="t")
+
+
+def _count_checks(number: int) -> str:
+    return "is one" if number == 1 else f"are {number}"
 
 
 def read_drift(folder: str | Path, images: str | Path | None = None) -> Drift:

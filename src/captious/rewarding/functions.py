@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from captious._core.specs import split_specs
+from captious._core.notation import split_specs
 from captious._core.types import Floats
 from captious.errors import InputError
 from captious.io.columns import REFERENCE_COLUMNS

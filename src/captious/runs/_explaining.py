@@ -22,8 +22,8 @@ from captious.metrics.explanation import Explanation
 from captious.metrics.measurement import Signature
 from captious.options import get_runtime, using
 from captious.runs.folder import Run
-from captious.runs.states import CorpusStates
-from captious.runs.tables import IMAGE
+from captious.runs.run_tables import IMAGE
+from captious.runs.stored_states import CorpusStates
 
 if TYPE_CHECKING:
     from captious.runs.report import Report

@@ -35,11 +35,10 @@ from captious._core.files import OUTPUT, OWN, RUN, digest, remove_drafts
 from captious._core.hashing import Hashes
 from captious._core.languages import LANGUAGES
 from captious.errors import InputError
-from captious.io.arrow import open_parquet
 from captious.io.storage import Shard, Storage, is_remote
 from captious.runs.marker import Marker, MetricFacts
+from captious.runs.run_tables import COUNTS, make_captions
 from captious.runs.summary import PartSummary
-from captious.runs.tables import COUNTS, make_captions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,13 +152,16 @@ class Run:
         """Raise InputError if a file is a link out of the folder: a run may come from an untrusted source."""
         if not is_remote(self.address):
             path = Path(self.address) / name
-            if not path.resolve().is_relative_to(Path(self.address).resolve()):
+            # Not Path.resolve, which raises RuntimeError for a loop of links; opening one fails in one line.
+            if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.address)):
                 raise InputError(f"{path}: is a link that leads out of the run, expected a file")
 
     @contextmanager
     def parquet(self, name: str) -> Iterator[Any]:
         """Open a Parquet file of the folder; every error of a damaged file becomes an InputError of one line."""
         import pyarrow as pa
+
+        from captious.io.arrow import open_parquet
 
         where = self.storage.get_address(name)
         if not self.storage.exists(name):

@@ -18,7 +18,7 @@ from captious.errors import InputError
 from captious.io.storage import Shard
 from captious.metrics.contract import Metric
 from captious.options import Resampling
-from captious.render.tables import dumps
+from captious.render.exports import dumps
 from captious.stats.bootstrap import Estimate
 
 # The version of the folder's format; a folder of another one is refused.

@@ -9,7 +9,7 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.metrics.measurement import Measurement
-from captious.metrics.rows import TypeSets
+from captious.metrics.statistic_rows import TypeSets
 from captious.options import Missing, Resampling
 from captious.runs.report import Report, can_resample, compute_intervals
 from captious.runs.source import MemoryItems, StoredItems
@@ -17,27 +17,27 @@ from captious.runs.stored import StoredMeasurement, load_measurements
 
 
 def find_shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | None = None) -> list[str]:
-    """Return the metrics of all reports, or those wanted; raise InputError if one is missing or its settings differ.
+    """Return the metrics that all reports have, or those wanted; raise InputError if one is missing.
 
-    Metrics of one written form are still different if they were computed with another idf corpus or model.
+    Their settings must be equal: ``cider`` with another idf corpus, or a metric with another model, is not the same.
     """
     (first, base), *others = reports.items()
     for name, report in reports.items() if wanted is not None else ():
-        if lacking := [key for key in wanted or () if key not in report.measurements]:
-            raise InputError(f"{name} has no {lacking[0]}, only {', '.join(report.measurements)}")
+        if missing := [key for key in wanted or () if key not in report.measurements]:
+            raise InputError(f"{name} has no {missing[0]}, only {', '.join(report.measurements)}")
     names = base.measurements if wanted is None else wanted
     shared = [key for key in names if all(key in report.measurements for report in reports.values())]
     if not shared:
         held = "; ".join(f"{name} holds {', '.join(report.measurements) or 'none'}" for name, report in reports.items())
         raise InputError(f"no metric is in all runs: {held}")
     for key in shared:
-        ours = base.measurements[key].signature.settings
+        expected = base.measurements[key].signature.settings
         for name, report in others:
-            theirs = report.measurements[key].signature.settings
-            if ours != theirs:
-                setting = next(one for one in {**ours, **theirs} if ours.get(one) != theirs.get(one))
+            found = report.measurements[key].signature.settings
+            if expected != found:
+                setting = next(one for one in {**expected, **found} if expected.get(one) != found.get(one))
                 raise InputError(
-                    f"{key}: {first} has {setting}:{ours.get(setting)}, {name} has {setting}:{theirs.get(setting)}; "
+                    f"{key}: {first} has {setting}:{expected.get(setting)}, {name} has {setting}:{found.get(setting)}; "
                     "expected the same settings"
                 )
     return shared
@@ -50,11 +50,11 @@ def find_shared_ids(systems: Mapping[str, Sequence[str]], missing: Missing = "er
         return list(baseline)
     sets: dict[str, Collection[str]] = {name: set(ids) for name, ids in systems.items()}
     for name, ids in others if missing == "error" else ():
-        missing_here = [key for key in baseline if key not in sets[name]]
-        lacking = missing_here + [key for key in ids if key not in sets[first]]
-        if lacking:
+        only_first = [key for key in baseline if key not in sets[name]]
+        extra = only_first + [key for key in ids if key not in sets[first]]
+        if extra:
             raise InputError(
-                f"{first} and {name} differ in {len(lacking)} ids ({', '.join(lacking[:5])}), expected the same items; "
+                f"{first} and {name} differ in {len(extra)} ids ({', '.join(extra[:5])}), expected the same items; "
                 "pass missing='skip' to compare on those they share"
             )
     order = [key for key in baseline if all(key in sets[name] for name, _ in others)]
@@ -66,12 +66,12 @@ def find_shared_ids(systems: Mapping[str, Sequence[str]], missing: Missing = "er
 def restrict_to_items(report: Report, metrics: Sequence[str], ids: Sequence[str], resampling: Resampling) -> Report:
     """Return a report with these metrics on these items; no value is computed again."""
     measurements = {key: report.measurements[key] for key in metrics}
-    ours = next(iter(measurements.values())).ids
-    if list(ours) != list(ids):
-        positions = {key: index for index, key in enumerate(ours)}
+    all_ids = next(iter(measurements.values())).ids
+    if list(all_ids) != list(ids):
+        positions = {key: index for index, key in enumerate(all_ids)}
         indices = [positions[key] for key in ids]
         captions = report.captions_at(indices)
-        left_out = len(ours) - len(ids)
+        left_out = len(all_ids) - len(ids)
         captions = replace(captions, skipped=report.skipped + left_out)
         references = captions.references.counts
         facts: dict[str, object] = {}
@@ -89,6 +89,7 @@ def restrict_to_items(report: Report, metrics: Sequence[str], ids: Sequence[str]
 
 
 def _take_items(measurement: Measurement, indices: Sequence[int], facts: Mapping[str, object]) -> Measurement:
+    """Restrict a measurement to the items at these positions; ``facts`` replace those of its signature."""
     rows, ids = measurement.rows, tuple(measurement.ids[index] for index in indices)
     reasons = {id: measurement.reasons[id] for id in ids if id in measurement.reasons}
     if isinstance(rows, TypeSets):
@@ -113,6 +114,7 @@ def load_statistics(report: Report) -> Report:
             f"{report.name}: holds no statistics of its items, expected runs of the same shards; or score the captions "
             "again with store_rows=True"
         )
+    # Once the statistics of items are loaded, items can be resampled, even if the run itself resamples shards.
     run = replace(run, marker=replace(run.marker, unit="item"))
     known = {key: one.metric for key, one in report.measurements.items()}
     measurements = load_measurements(run, report.parts, known)
@@ -145,23 +147,23 @@ def find_shared_shards(reports: Mapping[str, Report], missing: Missing = "error"
     A shard that failed in one system is left out. One that a system never had is refused, or left out with ``skip``.
     """
     (first, base), *others = reports.items()
-    ours, shared = {part.name: part for part in base.parts}, [part.name for part in base.parts]
+    base_parts, shared = {part.name: part for part in base.parts}, [part.name for part in base.parts]
     for name, report in others:
-        theirs = {part.name: part for part in report.parts}
-        for shard in [*ours, *theirs]:
-            if shard not in ours or shard not in theirs:
-                lacking, failed = (name, report.failed) if shard in ours else (first, base.failed)
+        other_parts = {part.name: part for part in report.parts}
+        for shard in [*base_parts, *other_parts]:
+            if shard not in base_parts or shard not in other_parts:
+                absent_in, failed = (name, report.failed) if shard in base_parts else (first, base.failed)
                 if shard not in failed and missing == "error":
-                    raise InputError(f"{first} and {name}: {lacking} has no shard {shard}, expected the same shards")
-        shared = [shard for shard in shared if shard in theirs]
+                    raise InputError(f"{first} and {name}: {absent_in} has no shard {shard}, expected the same shards")
+        shared = [shard for shard in shared if shard in other_parts]
         for shard in shared:
-            if (ours[shard].items, ours[shard].ids) != (theirs[shard].items, theirs[shard].ids):
+            if (base_parts[shard].items, base_parts[shard].ids) != (other_parts[shard].items, other_parts[shard].ids):
                 keys = [_read_ids(one, shard) for one in (base, report)]
                 key = min(keys[0] ^ keys[1], default="")
                 raise InputError(
                     f"{first} and {name} differ in shard {shard}: only one of them has id {key!r}, expected the same"
                 )
-    if not any(ours[shard].items for shard in shared):
+    if not any(base_parts[shard].items for shard in shared):
         raise InputError(f"{', '.join(reports)} have no shard with items in common")
     return shared
 
@@ -172,15 +174,15 @@ def _read_ids(report: Report, shard: str) -> set[str]:
 
 
 def count_unpaired(baseline: Report, system: Report, metric: str) -> int:
-    """Count the items for which only one of two systems has a value, over all shards."""
-    alone = 0
-    for ours, theirs in zip(baseline.parts, system.parts, strict=True):
-        if ours.items and (ours[metric].signature.unscored or theirs[metric].signature.unscored):
-            sides = [
-                report.source.run.table(ours.name, ["id", metric]).sort_by("id")
+    """Count the items of all shards that have a value in only one of two runs; such items cannot be paired."""
+    unpaired = 0
+    for first_part, second_part in zip(baseline.parts, system.parts, strict=True):
+        if first_part.items and (first_part[metric].signature.unscored or second_part[metric].signature.unscored):
+            tables = [
+                report.source.run.table(first_part.name, ["id", metric]).sort_by("id")
                 for report in (baseline, system)
                 if isinstance(report.source, StoredItems)
             ]
-            missing = [np.isnan(side[metric].to_numpy()) for side in sides]
-            alone += int((missing[0] != missing[1]).sum())
-    return alone
+            missing = [np.isnan(side[metric].to_numpy()) for side in tables]
+            unpaired += int((missing[0] != missing[1]).sum())
+    return unpaired

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -24,11 +24,12 @@ from captious.metrics.explanation import Explanations
 from captious.metrics.measurement import Measurement
 from captious.metrics.registry import find_key, make_short_names
 from captious.options import Resampling
-from captious.render import Cell, Document, Gallery, Result, Table, Why
+from captious.render import Cell, Document, Gallery, Result, Table, Why, name_several
 from captious.render.document import Value
-from captious.render.tables import format_csv, to_json_value, write_csv
+from captious.render.exports import format_csv, to_json_value, write_csv
 from captious.runs.marker import Marker, MetricFacts, Unit
 from captious.runs.report_sections import (
+    build_answer,
     build_sections,
     collect_metric_data,
     collect_shard_columns,
@@ -200,7 +201,7 @@ class Report(PlainState, Result):
         page
             Whether to log the HTML page too.
         """
-        from captious.runs.tracking import find_tracker, make_tracked_report
+        from captious._trackers import find_tracker, make_tracked_report
 
         find_tracker(run)(make_tracked_report(self, step, prefix, worst, metric, page))
 
@@ -327,7 +328,7 @@ class Report(PlainState, Result):
             build_sections(self),
             warnings=self.warnings,
             notes=[
-                *self._read_notes,
+                *self.read_notes,
                 *compare_foreign_values(self),
                 *list_narrow_intervals(self),
                 *self.notes,
@@ -335,15 +336,18 @@ class Report(PlainState, Result):
             ],
             signatures=self.signatures,
             data=self.data(),
+            answer=self.explanations.answer if self.explanations else build_answer(self),
+            page=f"{name_several([self.label(key) for key in self.measurements])} on {PurePath(self.name).name}",
         )
 
     @property
-    def _read_notes(self) -> list[str]:
+    def read_notes(self) -> list[str]:
+        """The columns and files that were read, as a note; none for captions in memory."""
         return [self.origin_line] if self.origin_line else []
 
     def data(self) -> dict[str, Any]:
         """Return the numbers with all settings that affect them, as JSON values."""
-        from captious.runs.tables import hide_folder
+        from captious.runs.run_tables import hide_folder
 
         return {
             "name": hide_folder(self.name),

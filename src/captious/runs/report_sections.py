@@ -19,12 +19,15 @@ import numpy as np
 
 from captious.io.join import format_first
 from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
+from captious.metrics.cider import CUT
 from captious.metrics.contract import MeanMetric, Metric
 from captious.metrics.measurement import Measurement
 from captious.render import (
+    Answer,
     Cell,
     Chart,
     Column,
+    Figure,
     Group,
     ItemMetric,
     Items,
@@ -36,8 +39,9 @@ from captious.render import (
     Why,
     link,
 )
+from captious.render.answers import count_noun
 from captious.stats.bootstrap import FEW, warn_few_units
-from captious.text.tables import count_words
+from captious.text.ngram_tables import count_words
 
 if TYPE_CHECKING:
     from captious.runs.report import Report
@@ -63,14 +67,53 @@ def build_sections(report: Report) -> list[Section]:
     return [_make_score_table(report), *explained, *items, *_build_shard_sections(report)]
 
 
+# Images of the smallest usual test sets, those of Flickr8k and Flickr30k; COCO's Karpathy split has 5,000.
+PUBLISHED = 1000
+
+
+def build_answer(report: Report) -> Answer:
+    """Return the plain answer: the value of the main metric, how sure it is, and with what it can be compared."""
+    key = find_main_metric(report)
+    if key is None:
+        return ""
+    measurement, items = report.measurements[key], count_noun(report.size, "item")
+    if math.isnan(measurement.corpus):
+        return f"{report.label(key)} has no value on {items}: {format_reasons(measurement) or 'nothing was scored'}."
+    parts: list[str | Figure] = [
+        f"{report.label(key)} is ",
+        Figure(scale_cells([report], key)[0], _make_value_column(report)),
+        f" on {items}",
+    ]
+    if unscored := measurement.signature.unscored:
+        parts.append(f", {unscored:,} of them without a value")
+    if any(line.startswith(CUT) for line in measurement.warnings):
+        parts.append(". Do not report it: the length penalty erased captions whose length differs from the references.")
+    elif report.size < PUBLISHED:
+        parts.append(": too few to compare with published values. Compare systems on these same items.")
+    else:
+        parts.append(". Compare it only with values that have the same items and the same signature.")
+    return parts
+
+
+def find_main_metric(report: Report) -> str | None:
+    """Return the metric of the plain answer: CIDEr-D if it was computed, otherwise the first."""
+    return next((key for key, one in report.measurements.items() if one.metric.name == "cider"), None) or next(
+        iter(report.measurements), None
+    )
+
+
+def _make_value_column(report: Report) -> Column:
+    level = report.resampling.level if report.intervals else None
+    return Column("value", percent=1, level=level, bold=True, bar=True)
+
+
 def lists_items(report: Report) -> bool:
     """Return True if the page lists all items, and False if they stay in the folder."""
     return report.unit == "item"
 
 
 def _make_score_table(report: Report) -> Table:
-    level = report.resampling.level if report.intervals else None
-    columns: list[Column | str] = ["metric", Column("value", percent=1, level=level, bold=True, bar=True)]
+    columns: list[Column | str] = ["metric", _make_value_column(report)]
     if lower := any(not one.metric.higher_is_better for one in report):
         columns.append(Column("better", "text", latex=None))
     if unscored := any(one.signature.unscored for one in report):
@@ -87,7 +130,17 @@ def _make_score_table(report: Report) -> Table:
 def link_metric(report: Report, key: str) -> Phrase:
     """Return the label of a metric, linked to the items sorted by it if the page lists them."""
     label = report.label(key)
-    return link(label, f"#sort={quote(key)}") if lists_items(report) else Phrase.of(label)
+    return link(label, sort_items(key)) if lists_items(report) else Phrase.of(label)
+
+
+def sort_items(key: str) -> str:
+    """Return the address that sorts the items of the page by a metric."""
+    return f"#sort={quote(key)}"
+
+
+def link_system(name: str) -> Phrase:
+    """Return the name of a system, linked to the items of the page with only its captions in the foreground."""
+    return link(name, f"#system={quote(name)}")
 
 
 def _make_unscored_cell(report: Report, key: str) -> Cell:

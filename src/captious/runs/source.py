@@ -19,7 +19,7 @@ from captious.captions import CaptionSet
 from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation
 from captious.metrics.measurement import Measurement
-from captious.metrics.rows import TypeSets
+from captious.metrics.statistic_rows import TypeSets
 from captious.runs.marker import Marker, Unit
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from captious.runs.report import Report
     from captious.runs.summary import PartSummary
 
-# Number of items that are converted to a table at a time.
+# Number of items that are converted to an Arrow table at a time.
 BLOCK = 20_000
 # Number of items in a part when a set in memory is written.
 PART = 200_000
@@ -113,7 +113,7 @@ class ItemSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MemoryItems(PlainState):
-    """Captions in memory: from a file, from values, or from a run that got more metrics."""
+    """Captions in memory: read from a file, passed as values, or from a run to which metrics were added."""
 
     captions: CaptionSet
     store_references: bool = True
@@ -150,7 +150,7 @@ class MemoryItems(PlainState):
     @property
     def origin_line(self) -> str:
         """The columns that were read as captions, references and images."""
-        return self.captions.origin_line
+        return self.captions.origin_line or (self.before.origin_line if self.before else "")
 
     @property
     def shards(self) -> tuple[PartSummary, ...]:
@@ -173,7 +173,7 @@ class MemoryItems(PlainState):
 
     def tables(self, measurements: Mapping[str, Measurement]) -> Iterator[pa.Table]:
         """Yield the items as Arrow tables."""
-        from captious.runs.tables import make_items_table
+        from captious.runs.run_tables import make_items_table
 
         for first in range(0, max(self.size, 1), BLOCK):
             block = self.captions.part(first, first + BLOCK)
@@ -192,7 +192,7 @@ class MemoryItems(PlainState):
 
     def marker(self, **facts: Any) -> Marker:
         """Return the marker of a run with these facts and the reading options."""
-        from captious.runs.tables import hide_folder
+        from captious.runs.run_tables import hide_folder
 
         if self.before is not None:
             return self.before.marker(**facts)
@@ -209,8 +209,8 @@ class MemoryItems(PlainState):
     def write(self, folder: Path, report: Report) -> None:
         """Write the captions with their values, part by part, and the marker."""
         from captious.runs.folder import Run
+        from captious.runs.run_tables import hash_types, hide_machine_paths, make_items_table, make_rows_table
         from captious.runs.summary import summarize_part
-        from captious.runs.tables import hash_types, hide_machine_paths, make_items_table, make_rows_table
 
         captions, draft = hide_machine_paths(self.captions), Run(str(folder), report.marker({}))
         parts, keys = {}, list(report.measurements)
@@ -228,15 +228,15 @@ class MemoryItems(PlainState):
         replace(draft, marker=report.marker(parts)).write_marker()
 
     def extend_run(self, before: StoredItems, measurements: Mapping[str, Measurement]) -> MemoryItems:
-        """Return these items as those of a run that got more metrics: in its parts, with new summaries."""
+        """Return these items as the items of a run to which metrics were added: in its parts, with new summaries."""
         from captious.runs.summary import summarize_part
 
         items = replace(self, before=before)
         summaries = []
         for name, first, end in items._iterate_parts():
             part = self.captions.part(first, end)
-            own = slice_all(measurements, part, first, self.size) if len(part) else {}
-            summaries.append(summarize_part(name, before.run, part, own, **items._get_part_facts(name)))
+            part_measurements = slice_all(measurements, part, first, self.size) if len(part) else {}
+            summaries.append(summarize_part(name, before.run, part, part_measurements, **items._get_part_facts(name)))
         return replace(items, before=replace(before, parts=tuple(summaries)))
 
     def _iterate_parts(self) -> Iterator[tuple[str, int, int]]:
@@ -251,7 +251,7 @@ class MemoryItems(PlainState):
             first += part.items
 
     def _get_part_facts(self, name: str) -> dict[str, Any]:
-        """Return the facts of a part of an earlier run, except its items."""
+        """Return what the earlier run stored about the reading of a part; empty if there is no such part."""
         for part in self.before.parts if self.before else ():
             if part.name == name:
                 facts = ("size", "skipped", "faults", "examples", "warnings", "seconds")
@@ -384,16 +384,19 @@ def slice_all(
 
 
 def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measurement:
-    """Return a measurement on some of its items; facts of all items together stay with the first slice."""
+    """Restrict a measurement to these captions.
+
+    Warnings, notes and counts are of all items together. Only the first slice keeps them, so that they occur once.
+    """
     end, rows = first + len(captions), measurement.rows
     counts, reasons = captions.references.counts, measurement.reasons
-    own = {id: reasons[id] for id in captions.ids if id in reasons} if reasons else {}
+    own_reasons = {id: reasons[id] for id in captions.ids if id in reasons} if reasons else {}
     signature = replace(
         measurement.signature,
         items=len(captions),
         references=(int(counts.min()), int(counts.max())) if len(counts) else (0, 0),
         fingerprint=captions.fingerprint,
-        unscored=len(own),
+        unscored=len(own_reasons),
     )
     if first:
         signature = replace(signature, skipped=0, counts=dict.fromkeys(signature.counts, 0))
@@ -402,9 +405,9 @@ def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measur
         ids=captions.ids,
         rows=TypeSets(rows.types[first:end], rows.tokens[first:end]) if isinstance(rows, TypeSets) else rows[first:end],
         signature=signature,
-        reasons=own,
+        reasons=own_reasons,
         warnings=() if first else measurement.warnings,
         notes=() if first else measurement.notes,
     )
-    vars(part)["values"] = measurement.values[first:end]
+    vars(part)["values"] = measurement.values[first:end]  # a cached property: the values need not be computed again
     return part

@@ -14,11 +14,10 @@ from captious.errors import InputError
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.registry import parse
-from captious.metrics.rows import Rows, join_rows
-from captious.runs._histogram import Histogram
+from captious.metrics.statistic_rows import Rows, join_rows
 from captious.runs.folder import Run
-from captious.runs.summary import WORST, MetricSummary, PartSummary, Reason, WorstItem
-from captious.runs.tables import parse_reasons, parse_rows
+from captious.runs.run_tables import parse_reasons, parse_rows
+from captious.runs.summary import WORST, Histogram, MetricSummary, PartSummary, Reason, WorstItem
 from captious.stats.resampling import Statistic
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def _load_item_measurements(
         statistics, where = run.rows(part, list(known)), run.storage.get_address(run.rows_name(part))
         for key in known:
             rows[key].append(parse_rows(statistics, key, where))
-    if not any(part.items for part in parts):
+    if not ids or not any(part.items for part in parts):
         raise InputError(f"{run.address}: names no part with an item, expected at least one; score the captions again")
     if len(set(ids)) != len(ids):
         raise InputError(f"{run.address}: an id occurs twice, expected one row per item")

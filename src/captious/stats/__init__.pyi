@@ -1,8 +1,12 @@
+import captious.stats.auxiliary
+import captious.stats.drawing
+import captious.stats.looks
 import captious.stats.shares
-from captious.stats.agreement import Alpha as Alpha
-from captious.stats.agreement import krippendorff as krippendorff
 from captious.stats.bootstrap import Estimate as Estimate
 from captious.stats.bootstrap import estimate as estimate
+from captious.stats.calibration import Curve as Curve
+from captious.stats.calibration import fit_isotonic as fit_isotonic
+from captious.stats.calibration import fit_line as fit_line
 from captious.stats.correlation import Moments as Moments
 from captious.stats.correlation import Spearman as Spearman
 from captious.stats.correlation import SystemMeans as SystemMeans
@@ -11,6 +15,8 @@ from captious.stats.correlation import mid_ranks as mid_ranks
 from captious.stats.correlation import pearson as pearson
 from captious.stats.correlation import soft_pairwise_accuracy as soft_pairwise_accuracy
 from captious.stats.correlation import spearman as spearman
+from captious.stats.judging import PositionBias as PositionBias
+from captious.stats.judging import position_bias as position_bias
 from captious.stats.kendall import Kendall as Kendall
 from captious.stats.kendall import SplitKendall as SplitKendall
 from captious.stats.noninferiority import NonInferiority as NonInferiority
@@ -18,15 +24,27 @@ from captious.stats.noninferiority import make_decisions as make_decisions
 from captious.stats.pairwise import bradley_terry as bradley_terry
 from captious.stats.pairwise import elo as elo
 from captious.stats.ranks import shared_ranks as shared_ranks
+from captious.stats.rater_agreement import Alpha as Alpha
+from captious.stats.rater_agreement import krippendorff as krippendorff
+from captious.stats.rater_agreement import name_agreement as name_agreement
+from captious.stats.regression import ClusteredFit as ClusteredFit
+from captious.stats.regression import Contrast as Contrast
+from captious.stats.regression import fit_clustered as fit_clustered
 from captious.stats.resampling import Statistic as Statistic
 from captious.stats.resampling import bootstrap_weights as bootstrap_weights
 from captious.stats.resampling import holm as holm
 from captious.stats.resampling import paired_bootstrap as paired_bootstrap
 from captious.stats.resampling import paired_randomization as paired_randomization
 from captious.stats.resampling import swap_masks as swap_masks
+from captious.stats.ridge import Ridge as Ridge
+from captious.stats.ridge import deal_folds as deal_folds
+from captious.stats.ridge import fit_ridge as fit_ridge
+from captious.stats.ridge import fit_tuned_ridge as fit_tuned_ridge
 from captious.stats.shift import Shift as Shift
 from captious.stats.shift import mean_estimate as mean_estimate
 from captious.stats.shift import mean_shift as mean_shift
+from captious.stats.survey import SurveyMeans as SurveyMeans
+from captious.stats.survey import estimate_means as estimate_means
 from captious.stats.tests import Test as Test
 from captious.stats.tests import correlation_test as correlation_test
 from captious.stats.tests import kendall_test as kendall_test

@@ -1,7 +1,8 @@
 """The weighted bootstrap: statistics as functions of how often each group is drawn, and estimates from their draws.
 
-A statistic takes weights, groups × draws, and gives named values, one per draw, NaN where a draw leaves a value
-undefined. Whatever is estimated together sees the same draws, so differences between two statistics are paired.
+A statistic is a function of weights, an array of groups × draws. It returns values by name, an array of one value per
+draw, which is NaN if the draw leaves the value undefined. Statistics that are estimated together get the same draws, so
+differences between them are paired.
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ import numpy as np
 
 from captious._core.types import Floats, Ints
 from captious.options import LEVEL, Resampling
-from captious.stats.kendall import join_parts
 from captious.stats.resampling import (
     Resamples,
     Statistic,
     bootstrap_weights,
     compute_interval_width,
     find_percentile_ends,
+    join_parts,
     resample_statistics,
     sum_clusters,
 )
-from captious.stats.tests import normal_point, t_point
 
 WeightedStatistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
-# Items or groups below which percentile intervals cover clearly less than their level: 87 to 93 % of 95 %.
+# With fewer items or groups, percentile intervals cover clearly less than their level: 87 to 93 % instead of 95 %.
 FEW = 50
 # Most threads, and the size of weights below which starting threads takes longer than the work.
 THREADS, SMALL = 8, 1 << 17
@@ -52,11 +52,11 @@ class Estimate:
 
     @classmethod
     def under(cls, value: float, draws: Floats, resampling: Resampling, units: int) -> Estimate:
-        """Make an estimate with the requested kind of interval; ``units`` is the number of items or groups that were
-        drawn.
+        """Make an estimate with the kind of interval that ``resampling`` requests.
 
-        ``t`` is value ± t · s · √(n / (n − 1)), with s the standard deviation of the draws and t of n − 1 degrees of
-        freedom. For few units percentiles are too narrow: s is that of n draws from n, without Bessel's correction.
+        ``units`` is the number n of items or groups that were drawn. The interval ``t`` is value ± t · s · √(n / (n −
+        1)), with s the standard deviation of the draws and t with n − 1 degrees of freedom. The root corrects s, which
+        is too small for few units: a bootstrap draws from a sample, whose variance has the divisor n, not n − 1.
 
         >>> draws = np.array([0.0, 1.0])  # s = √½, √(2 / 1) · s = 1, and t of 1 degree of freedom at 50 % is 1
         >>> round(Estimate.under(0.5, draws, Resampling(level=0.5, interval="t"), 2).high, 9)
@@ -94,7 +94,7 @@ def warn_few_units(units: int, resampling: Resampling, what: str = "items") -> l
 
 
 def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resampling()) -> dict[str, Estimate]:
-    """Compute each number with its interval, from stored rows of the same items. None without resamples."""
+    """Estimate each statistic with its interval, from stored rows of the same items; empty without resamples."""
     if not statistics or not resampling.samples:
         return {}
     items = len(next(iter(statistics.values())).rows)
@@ -106,7 +106,7 @@ def bootstrap(statistics: Mapping[str, Statistic], resampling: Resampling = Resa
 
 
 def compute_observed(statistic: WeightedStatistic, groups: int) -> dict[str, float]:
-    """Compute the values of a statistic on the data as they are."""
+    """Compute the values of a statistic on the observed data, in which every group counts once."""
     return {name: float(values[0]) for name, values in statistic(np.ones((groups, 1))).items()}
 
 
@@ -133,44 +133,46 @@ def estimate(statistic: WeightedStatistic, groups: int, resampling: Resampling) 
 def draw_crossed(
     aggregate: Callable[[Floats], dict[str, Floats]], rows: Floats, ways: Sequence[Ints], resampling: Resampling
 ) -> dict[str, Floats]:
-    """Draw values of summed rows that belong to one cluster each way, such as an image and a rater.
+    """Draw bootstrap values of statistics of summed rows, clustered in one way (images) or two (images and raters).
 
-    One way: the clusters are drawn with replacement. Two ways: images are drawn with all their raters, raters with all
-    their images, and the deviations of both from the observed value are added. So the variance of a mean is the sum of
-    both clustered variances (the two-term estimator of MacKinnon, Nielsen and Webb 2021): it errs on the side of
-    caution, because what is neither the image's nor the rater's counts twice. The deviations of n clusters are widened
-    by √(n / (n − 1)), and those of both ways by Student's t over the normal, with the degrees of freedom of
-    Satterthwaite: there may be few raters.
+    ``ways`` has the cluster of each row, once per way. With one way, clusters are drawn with replacement. With two,
+    images are drawn with all their raters, raters with all their images, and the deviations of both from the observed
+    value are added. The variance of a mean is then the sum of both clustered variances (the two-term estimator of
+    MacKinnon, Nielsen and Webb 2021). It is conservative, because noise that belongs to neither image nor rater counts
+    twice. There may be few raters: the deviations of n clusters are widened by √(n / (n − 1)), and their sum by the
+    ratio of Student's t, with Satterthwaite's degrees of freedom, to the normal quantile.
     """
     observed_values = {name: float(values[0]) for name, values in aggregate(rows.sum(axis=0, keepdims=True)).items()}
-    each, sizes = [], []
+    draws_by_way, sizes = [], []
     for way, cluster in enumerate(ways):
         sizes.append(int(cluster.max()) + 1)
         sums = sum_clusters(rows, cluster, sizes[-1])
         blocks = bootstrap_weights(sizes[-1], resampling.samples, resampling.seed + way)
-        each.append(join_parts([aggregate(block @ sums) for block in blocks]))
+        draws_by_way.append(join_parts([aggregate(block @ sums) for block in blocks]))
     if len(ways) == 1:
-        return each[0]
+        return draws_by_way[0]
     return {
-        name: value + _widen_deviations([one[name] - value for one in each], sizes, resampling.level)
+        name: value + _widen_deviations([one[name] - value for one in draws_by_way], sizes, resampling.level)
         for name, value in observed_values.items()
     }
 
 
 def _widen_deviations(deviations: Sequence[Floats], sizes: Sequence[int], level: float) -> Floats:
-    """Add up the deviations of several ways, widened for the small number of clusters that they have."""
+    """Add the deviations of several ways of clustering, widened for small numbers of clusters; see `draw_crossed`."""
     scaled = [one * np.sqrt(size / (size - 1)) for one, size in zip(deviations, sizes, strict=True)]
     total: Floats = np.sum(scaled, axis=0)
     defined = ~np.isnan(total)
     variances = np.array([one[defined].var() for one in scaled]) if defined.any() else np.zeros(len(scaled))
     if not variances.sum() > 0:
         return total
+    from captious.stats.tests import normal_point, t_point
+
     degrees = variances.sum() ** 2 / (variances**2 / (np.array(sizes) - 1)).sum()
     return total * (t_point(level, float(degrees)) / normal_point((1 + level) / 2))
 
 
 def compute_in_threads(statistics: Sequence[WeightedStatistic], weights: Floats) -> list[dict[str, Floats]]:
-    """Compute statistics under weights, the draws divided between threads: NumPy releases Python's lock."""
+    """Compute statistics under weights in threads, each with a part of the draws: NumPy releases Python's lock."""
     if weights.size < SMALL:
         return [statistic(weights) for statistic in statistics]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

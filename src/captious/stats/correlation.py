@@ -172,6 +172,68 @@ class SystemMeans:
         return {"system_tau": tau, "system_pearson": pearson}
 
 
+@dataclass(frozen=True, eq=False)
+class WithinCorrelation:
+    """Pearson's and Spearman's correlation within each image, averaged over images: summary level in other fields.
+
+    Images where people or the metric see no difference are left out.
+
+    >>> values, mean, image = np.array([1.0, 3.0, 2.0, 5.0]), np.array([1.0, 2.0, 3.0, 1.0]), np.array([0, 0, 0, 1])
+    >>> WithinCorrelation.of(values, mean, image, 2)(np.ones((2, 1)))
+    {'sample_pearson': array([0.5]), 'sample_spearman': array([0.5])}
+    """
+
+    pearson: Floats
+    """The correlation of each image, NaN if it is undefined."""
+    spearman: Floats
+
+    @classmethod
+    def of(cls, values: Floats, mean: Floats, cluster: Ints, clusters: int) -> WithinCorrelation:
+        """Correlate one value and one mean rating per caption within each image."""
+        human = np.round(mean, 9)  # means of equal ratings may differ in their last digit
+        first, second = (_rank_within(one, cluster) for one in (values, human))
+        return cls(
+            _correlate_within(values, human, cluster, clusters), _correlate_within(first, second, cluster, clusters)
+        )
+
+    def __call__(self, weights: Floats) -> dict[str, Floats]:
+        """Compute the means under each column of weights."""
+        means = {}
+        for name, own in (("sample_pearson", self.pearson), ("sample_spearman", self.spearman)):
+            defined = ~np.isnan(own)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                means[name] = np.where(defined, own, 0.0) @ weights / (defined @ weights)
+        return means
+
+
+def _rank_within(values: Floats, cluster: Ints) -> Floats:
+    """Return the ranks of values among those of their own image; equal ones share the mean of theirs."""
+    order = np.lexsort((values, cluster))
+    sorted_values, sorted_cluster = values[order], cluster[order]
+    new = np.append(True, (np.diff(sorted_values) != 0) | (np.diff(sorted_cluster) != 0))
+    tie = np.cumsum(new) - 1
+    sizes = np.bincount(tie)
+    # Ranks run on through all images; within an image they differ from its own by a constant.
+    means = np.cumsum(sizes) - (sizes - 1) / 2
+    ranks = np.empty(len(values))
+    ranks[order] = means[tie]
+    return ranks
+
+
+def _correlate_within(x: Floats, y: Floats, cluster: Ints, clusters: int) -> Floats:
+    number = np.maximum(np.bincount(cluster, minlength=clusters), 1)
+    sides = [one - (np.bincount(cluster, one, minlength=clusters) / number)[cluster] for one in (x, y)]
+    products = [
+        np.bincount(cluster, first * second, minlength=clusters)
+        for first, second in ((sides[0], sides[1]), (sides[0], sides[0]), (sides[1], sides[1]))
+    ]
+    # A constant side has a sum of squares of rounding errors.
+    floors = [1e-18 * np.bincount(cluster, one * one, minlength=clusters) for one in (x, y)]
+    defined = (products[1] > floors[0]) & (products[2] > floors[1])
+    scale = np.sqrt(np.where(defined, products[1] * products[2], 1.0))
+    return np.where(defined, products[0] / scale, np.nan)
+
+
 THRESHOLDS = 1024
 
 

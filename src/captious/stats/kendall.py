@@ -14,7 +14,7 @@ sums are whole numbers below 2⁵³, so the result is exactly that of counting p
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from captious._core.types import Bools, Floats, Ints
+from captious.stats.resampling import join_parts
 
 # Draws worked on side by side: few enough for a processor's cache.
 WIDTH = 32
@@ -326,9 +327,3 @@ def split_draws(weights: Floats) -> list[Floats]:
     """Split the draws into parts that fit the processor's cache."""
     starts = range(0, weights.shape[1], WIDTH)
     return [np.ascontiguousarray(weights[:, first : first + WIDTH]) for first in starts]
-
-
-def join_parts(parts: Iterable[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Join the named values of parts of the draws."""
-    listed = list(parts)
-    return {name: np.concatenate([part[name] for part in listed]) for name in listed[0]}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from captious._core.types import Bools, Floats, Ints
+from captious.stats.regression import Contrast
+from captious.stats.resampling import sum_clusters
 
 ELO_CENTER = 1000.0
 # Elo points of one unit of log strength: a lead of 400 points is odds of 10 to 1.
@@ -17,6 +20,8 @@ ELO_SCALE = 400 / math.log(10)
 PRIOR = 0.5
 # The largest change of Elo points by one comparison, where they are updated one by one.
 ONLINE_STEP = 4.0
+# Penalty on squared effects of covariates.
+EFFECT_PENALTY = 0.01
 STEPS, LARGEST_STEP, PRECISE = 100, 2.0, 1e-10
 
 
@@ -52,6 +57,57 @@ def bradley_terry(wins: Floats, prior: float = 0.0) -> Floats:
         strengths = strengths + np.clip(step, -LARGEST_STEP, LARGEST_STEP)
     strengths = strengths - strengths.mean(axis=-1, keepdims=True)
     return np.where(finite[..., None], strengths, np.nan)
+
+
+class AdjustedStrengths(NamedTuple):
+    """Log strengths at equal covariates, and what a covariate does to the log odds of the side that has more of it."""
+
+    strengths: tuple[Contrast, ...]
+    """With mean 0; standard errors over clusters."""
+    effects: tuple[Contrast, ...]
+
+
+def adjust_strengths(
+    first: Ints, second: Ints, score: Floats, weight: Floats, covariates: Floats, cluster: Ints, prior: float = PRIOR
+) -> AdjustedStrengths:
+    """Fit Bradley–Terry with covariates: logit P(first wins) = θ_first − θ_second + β · covariates.
+
+    ``score`` is that of the first side: 1, 0, or ½ for a tie; rows count by their ``weight``. A covariate is what the
+    first side has more than the second, such as words, or 1 for a position. ``prior`` is that of `bradley_terry`: with
+    no covariates, the strengths are the same. Standard errors are those of clusters (sandwich).
+    """
+    systems, columns = int(max(first.max(), second.max())) + 1, covariates.shape[1]
+    pairs = np.unique(np.stack([np.minimum(first, second), np.maximum(first, second)]), axis=1)
+    # The prior: half a win of each side of every pair that met, with equal covariates.
+    sides = np.concatenate([first, pairs[0]]), np.concatenate([second, pairs[1]])
+    y = np.concatenate([score, np.full(pairs.shape[1], 0.5)])
+    weights = np.concatenate([weight, np.full(pairs.shape[1], 2 * prior)])
+    design = np.zeros((len(y), systems + columns))
+    design[np.arange(len(y)), sides[0]] = 1.0
+    design[np.arange(len(y)), sides[1]] = -1.0
+    design[: len(score), systems:] = covariates
+    # The added constant fixes the mean of the strengths, which the comparisons leave open.
+    fixed = np.zeros((systems + columns, systems + columns))
+    fixed[:systems, :systems] = 1 / systems
+    # A weak penalty keeps effects finite if, for example, the longer caption always won.
+    fixed[systems:, systems:] = EFFECT_PENALTY * np.eye(columns)
+    beta = np.zeros(systems + columns)
+    for _ in range(STEPS):
+        chances = 1 / (1 + np.exp(-np.clip(design @ beta, -30, 30)))
+        gradient = design.T @ (weights * (y - chances))
+        gradient[systems:] -= EFFECT_PENALTY * beta[systems:]
+        hessian = (design * (weights * chances * (1 - chances))[:, None]).T @ design + fixed
+        if np.abs(gradient).max() < PRECISE:
+            break
+        beta = beta + np.clip(np.linalg.lstsq(hessian, gradient, rcond=None)[0], -LARGEST_STEP, LARGEST_STEP)
+    rows = slice(len(score))
+    clusters, index = np.unique(cluster, return_inverse=True)
+    pulls = design[rows] * (weights * (y - chances))[rows, None]
+    influence = sum_clusters(pulls, index.astype(np.int64), len(clusters)) @ np.linalg.pinv(hessian)
+    factor = len(clusters) / max(len(clusters) - 1, 1)
+    errors = np.sqrt(factor * (influence**2).sum(axis=0))
+    found = [Contrast(float(b), float(e), len(clusters) - 1.0) for b, e in zip(beta, errors, strict=True)]
+    return AdjustedStrengths(tuple(found[:systems]), tuple(found[systems:]))
 
 
 def elo(strengths: Floats) -> Floats:

@@ -84,13 +84,17 @@ def format_ranks(ranks: Ranks) -> str:
     return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def rank_note(things: str, level: float, test: str = "") -> str:
+def rank_note(things: str, level: float, test: str = "", looks: bool = False) -> str:
     """Return the sentence below a table of ranks; ``test`` is what the p-values are of.
+
+    Results that are looked at repeatedly have no p-values (``looks``): intervals of differences decide.
 
     >>> rank_note("systems", 0.95)
     'systems that share a rank do not differ significantly, those that share none do (Holm-adjusted p < 0.05)'
     """
     how = f"{test}, Holm-adjusted p < {1 - level:.4g}".removeprefix(", ")
+    if looks:
+        how = "the interval of their difference excludes 0"
     return f"{things} that share a rank do not differ significantly, those that share none do ({how})"
 
 

@@ -7,7 +7,7 @@ belong together. Draws belong to item ids, not to positions: the order of a file
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -343,7 +343,7 @@ def compute_weighted_sums(table: Floats, lows: Floats, highs: Floats, weights: I
     """
     packs = _make_packs(table, lows, highs)
     packed = np.zeros((-(-len(packs) // ROWS) * ROWS, table.shape[1]))
-    packed[: len(packs)] = [pack.packed(table) for pack in packs]
+    packed[: len(packs)] = [pack.pack_rows(table) for pack in packs]
     products = np.concatenate([packed @ block.astype(np.float64, copy=False).T for block in weights], axis=1)
     sums = np.empty((len(table), products.shape[1]))
     for pack, product in zip(packs, products, strict=False):
@@ -365,7 +365,7 @@ class _Pack:
     def _shifts(self) -> Ints:
         return np.cumsum(self.bits) - self.bits
 
-    def packed(self, table: Floats) -> Floats:
+    def pack_rows(self, table: Floats) -> Floats:
         """Return the rows of a table packed into one row."""
         row: Floats = np.ldexp(1.0, self._shifts) @ table.take(self.rows, axis=0)
         return row
@@ -396,3 +396,9 @@ def _make_packs(table: Floats, lows: Floats, highs: Floats) -> list[_Pack]:
         room -= bits[row]
     lows = np.where(whole, lows, 0.0)
     return [_Pack(rows, lows[rows].astype(np.int64), np.array([bits[row] for row in rows])) for rows in packs]
+
+
+def join_parts(parts: Iterable[Mapping[str, Floats]]) -> dict[str, Floats]:
+    """Join the named values of parts of the draws."""
+    listed = list(parts)
+    return {name: np.concatenate([part[name] for part in listed]) for name in listed[0]}

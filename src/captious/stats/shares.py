@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from captious._core.types import Floats, Ints
-from captious.options import Resampling
+from captious.options import LEVEL, Resampling
 from captious.stats.bootstrap import Estimate
 from captious.stats.resampling import bootstrap_weights, sum_clusters
+from captious.stats.survey import constant_interval, wilson_interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,34 @@ def compute_shares(hits: Floats, trials: Floats, cluster: Ints, resampling: Resa
         weights = bootstrap_weights(clusters, resampling.samples, resampling.seed)
         draws += [_divide(block @ top, block @ bottom) for block in weights]
     return Shares(_divide(top.sum(axis=0), bottom.sum(axis=0)), np.concatenate(draws), resampling, clusters)
+
+
+def estimate_shares(hits: Floats, trials: Floats, cluster: Ints, level: float = LEVEL) -> list[Estimate]:
+    """Return sums of hits over sums of trials, column by column, with Wilson's interval over clusters.
+
+    It is valid for few trials too. Eight hits of eight do not prove that all are hits, which resampling would say.
+
+    >>> eight = estimate_shares(np.ones((8, 1)), np.ones((8, 1)), np.arange(8))[0]
+    >>> round(eight.low, 6), eight.high  # 0.05 ** (1 / 8)
+    (0.687656, 1.0)
+    """
+    number = int(cluster.max()) + 1
+    top, bottom = sum_clusters(hits, cluster, number), sum_clusters(trials, cluster, number)
+    total = bottom.sum(axis=0)
+    values = _divide(top.sum(axis=0), total)
+    groups = (bottom > 0).sum(axis=0)
+    estimates = []
+    for column, (value, images) in enumerate(zip(values.tolist(), groups.tolist(), strict=True)):
+        if images and value in (0.0, 1.0):
+            estimates.append(Estimate(value, *constant_interval(value, images, (0.0, 1.0), level), error=0.0))
+        elif images < 2:
+            estimates.append(Estimate(value))
+        else:
+            # The standard error of a ratio: what each cluster's hits differ from the share of its trials.
+            squares = ((top[:, column] - value * bottom[:, column]) ** 2).sum() * images / (images - 1)
+            error = float(np.sqrt(squares) / total[column])
+            estimates.append(Estimate(value, *wilson_interval(value, error, images - 1, level), error=error))
+    return estimates
 
 
 def number_clusters(names: Sequence[str]) -> Ints:

@@ -70,6 +70,15 @@ def find_detectable(error: float, level: float, power: float = 0.8) -> float:
     return (normal_point((1 + level) / 2) + normal_point(power)) * error
 
 
+def count_needed(difference: float, error: float, items: int, level: float, power: float = 0.8) -> int:
+    """Return how many items the test of `compute_power` needs for a difference that has this error on ``items``.
+
+    >>> count_needed(0.1, 0.1, 100, 0.95)  # 100 · (2.80159 · 0.1 / 0.1)²
+    785
+    """
+    return math.ceil(items * (find_detectable(error, level, power) / abs(difference)) ** 2)
+
+
 class Test(NamedTuple):
     """A test statistic, its degrees of freedom where it has any, and its p-values."""
 

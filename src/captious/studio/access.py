@@ -102,10 +102,6 @@ class Rules:
     """Scheme and host of the public URL, such as https://studio.example.org behind a proxy; empty if there is none."""
     secure: bool = False
     """Whether people reach the server by https; cookies are sent only by https then."""
-    frames: tuple[str, ...] = ()
-    """Origins that may show the pages in a frame."""
-    forms: tuple[str, ...] = ()
-    """Origins, besides the server itself, to which a form may be sent."""
     error_page: Callable[[int, str], str] = field(default=_render_plain_page, compare=False)
     """Function that makes an error page from a status code and a message; messages need no HTML escaping."""
 
@@ -141,9 +137,9 @@ class Rules:
                 "img-src 'self'",
                 "media-src 'self'",
                 "connect-src 'self'",
-                " ".join(["form-action 'self'", *self.forms]),
+                "form-action 'self'",
                 "base-uri 'none'",
-                " ".join(["frame-ancestors", *(self.frames or ["'none'"])]),
+                "frame-ancestors 'none'",
             ]
         )
 
@@ -175,6 +171,32 @@ class Rules:
         age = 31_536_000 if value else 0
         secure = "; Secure" if self.secure else ""
         return f"{name}={value}; Max-Age={age}; Path=/; HttpOnly; SameSite=Lax{secure}"
+
+
+def explain_reach(address: str) -> str:
+    """Explain in a sentence who cannot open an address, and what to do; empty if it is a public https address.
+
+    >>> explain_reach("http://192.168.0.7:8765").partition(":")[0]
+    'only people in your own network can open 192.168.0.7'
+    >>> explain_reach("https://rate.example.org")
+    ''
+    """
+    parts = urlsplit(address)
+    name = parts.hostname or ""
+    remedy = "serve the study behind a web server or a tunnel with --public-url https://… "
+    remedy += "(guide: From your laptop to raters)"
+    try:
+        number = ipaddress.ip_address(name)
+    except ValueError:
+        number = None
+    if number is not None and number.is_unspecified:
+        return f"{name} is no address that raters can open: name the one that they can with --public-url"
+    if name == "localhost" or (number is not None and number.is_loopback):
+        return f"only this computer can open {name}: for raters elsewhere, {remedy}"
+    in_network = number.is_private if number is not None else name.endswith(".local") or "." not in name
+    if in_network:
+        return f"only people in your own network can open {name}: for raters elsewhere, {remedy}"
+    return "" if parts.scheme == "https" else f"{name} is reached by plain http, so others can read the links: {remedy}"
 
 
 def _is_ip_address(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from captious.errors import InputError, require
 from captious.studio.access import App, Rules, read_owner_token
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.sessions import get_study_name
+from captious.studio.collect.sessions import get_shared_link
+from captious.studio.collect.study_plan import Plan
 
 if TYPE_CHECKING:
     import uvicorn
@@ -49,20 +49,28 @@ class StudyServer:
         port: int = PORT,
         public_url: str | None = None,
         owner_token_file: Path | None = None,
+        using: Sequence[str] = (),
     ) -> StudyServer:
-        """Make the server of a study and open its port; port 0 is any free one."""
+        """Make the server of a study and open its port; port 0 is any free one.
+
+        ``using`` are auxiliary metrics for the estimate on the owner's page, computed for the captions of the files.
+        """
         require("jinja2", "studio")
         require("starlette", "studio")
         require("uvicorn", "studio")
-        from captious.studio._app import build_app
         from captious.studio._serving import open_listener
+        from captious.studio._study_app import build_app
 
+        if using:
+            from captious.studio.owner._looks import check_auxiliary
+
+            using = check_auxiliary(plan, using)
         token = read_owner_token(owner_token_file)
         rules = Rules.of_server(host, public_url)
         listener = open_listener(host, port)
         name = f"[{host}]" if ":" in host else host
         address = (public_url or f"http://{name}:{listener.getsockname()[1]}").rstrip("/")
-        app = build_app(plan, log, rules, address, token)
+        app = build_app(plan, log, rules, address, token, using=using)
         return cls(plan, log, app, listener, address, token, public_url is not None)
 
     @property
@@ -73,10 +81,11 @@ class StudyServer:
     @property
     def rater_link(self) -> str:
         """The link that all raters share; empty if every rater has a personal link."""
-        return "" if self.plan.source.name == "links" else f"{self.address}/s/{get_study_name(self.plan)}"
+        return get_shared_link(self.plan, self.address)
 
     def run(self) -> None:
         """Run the server until Ctrl-C; open requests are finished first."""
+        self.log.store_address(self.address)
         try:
             self._make_server().run(sockets=[self.listener])
         except KeyboardInterrupt:  # uvicorn has stopped, and raises it again
@@ -87,6 +96,7 @@ class StudyServer:
     @contextmanager
     def running(self) -> Iterator[str]:
         """Run the server in a thread while a `with` block runs; yield its address."""
+        self.log.store_address(self.address)
         server = self._make_server()
         started = threading.Event()
         thread = threading.Thread(target=_run, args=(server, self.listener, started), daemon=True)

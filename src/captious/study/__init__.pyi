@@ -1,7 +1,16 @@
 import captious.study.evidence
-import captious.study.records
+import captious.study.rating_files
 from captious.study._advise import advise as advise
+from captious.study._audit import audit as audit
+from captious.study._calibrate import CalibrationReport as CalibrationReport
+from captious.study._calibrate import calibrate as calibrate
+from captious.study._choose import DrawnItems as DrawnItems
+from captious.study._choose import choose as choose
 from captious.study._correlate import correlate as correlate
+from captious.study._estimate import estimate as estimate
+from captious.study._judge_noise import JudgeNoise as JudgeNoise
+from captious.study._judge_noise import judge_noise as judge_noise
+from captious.study._judge_noise import plan_judge_noise as plan_judge_noise
 from captious.study._systems import systems as systems
 from captious.study.advice import Advice as Advice
 from captious.study.agreement import Agreement as Agreement
@@ -10,21 +19,27 @@ from captious.study.combine import Combination as Combination
 from captious.study.combine import combine_metrics as combine_metrics
 from captious.study.evidence import Leaderboard as Leaderboard
 from captious.study.evidence import leaderboard as leaderboard
+from captious.study.judge_audit import JudgeAudit as JudgeAudit
+from captious.study.judgments import Preferences as Preferences
+from captious.study.judgments import Ratings as Ratings
+from captious.study.judgments import open_ratings as open_ratings
+from captious.study.judgments import open_recipe as open_recipe
 from captious.study.lengths import LengthRegimes as LengthRegimes
 from captious.study.lengths import length_regimes as length_regimes
 from captious.study.load import load_ratings as load_ratings
 from captious.study.load import load_scores as load_scores
-from captious.study.options import StudyInput as StudyInput
-from captious.study.pairs import PairsAgreement as PairsAgreement
+from captious.study.pair_agreement import PairsAgreement as PairsAgreement
+from captious.study.planning import RatingPlan as RatingPlan
+from captious.study.planning import plan as plan
 from captious.study.power import Power as Power
 from captious.study.power import simulate_power as simulate_power
-from captious.study.ranking import SystemRanking as SystemRanking
-from captious.study.ratings import Preferences as Preferences
-from captious.study.ratings import Ratings as Ratings
-from captious.study.ratings import open_ratings as open_ratings
-from captious.study.ratings import open_recipe as open_recipe
 from captious.study.recipes import RECIPES as RECIPES
 from captious.study.recipes import Layout as Layout
 from captious.study.recipes import Recipe as Recipe
 from captious.study.scores import MetricScores as MetricScores
 from captious.study.study import Study as Study
+from captious.study.study_options import StudyInput as StudyInput
+from captious.study.system_ranking import SystemRanking as SystemRanking
+from captious.study.threshold import ThresholdCurve as ThresholdCurve
+from captious.study.threshold import find_threshold as find_threshold
+from captious.study.verdict import Verdict as Verdict

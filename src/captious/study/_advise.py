@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,8 +18,8 @@ from captious.io.read import read
 from captious.metrics.contract import Metric
 from captious.metrics.judges.dry_run import dry_run
 from captious.options import Resampling, get_choices, get_runtime
-from captious.stats.tests import find_detectable
-from captious.study._profile import CaptionProfile, describe_captions, get_band
+from captious.stats.tests import count_needed, find_detectable
+from captious.study._profile import BANDS, CaptionProfile, describe_captions, get_band
 from captious.study.advice import KINDS, Advice, Domain, EvidenceSet, MetricAdvice, Purpose, list_missing_inputs
 from captious.study.evidence import (
     BASELINES,
@@ -56,7 +56,7 @@ def advise(
     images: Any = None,
     *,
     purpose: Purpose | None = None,
-    domain: Domain = "photographs",
+    domain: Domain | None = None,
     budget: float | None = None,
     evidence: str | Path | None = None,
     stress: str | Path | None = None,
@@ -75,7 +75,8 @@ def advise(
         What the metric is for: ``ratings`` (which captions are good), ``pairs`` (which of two is better), ``systems``,
         or ``checkpoints`` of one system. Without it ``systems`` where there are several, else ``ratings``.
     domain
-        What is described. The language is that of the captions; where none was named, it is guessed from the script.
+        What is described; without it, evidence on photographs is taken. The language is that of the captions; where
+        none was named, it is guessed from the script.
     budget
         What may be spent on chat models. Their cost needs the prices of tokens, ``Judging(prices=(0.15, 0.60))``.
     evidence, stress
@@ -90,11 +91,22 @@ def advise(
     sets = _read_sets(captions, references, images)
     profile = describe_captions(sets, domain)
     purpose = purpose or ("systems" if len(sets) > 1 else "ratings")
-    near = find_evidence(load_evidence(evidence), profile, purpose)
-    usable, others = _list_metrics(near, profile)
+    advice = advise_profile(profile, purpose, load_evidence(evidence))
     step("what each metric takes")
-    usable = [_add_effort(one, sets, budget) for one in usable]
+    usable = [_add_effort(one, sets, budget) for one in advice.usable]
     step("how many items")
+    return replace(
+        advice,
+        usable=tuple(usable),
+        items_needed=tuple(_estimate_items_needed(usable, sets, purpose, resampling)),
+        stress=tuple(list_failed_edits([one.metric for one in usable], load_stress(stress), purpose)),
+    )
+
+
+def advise_profile(profile: CaptionProfile, purpose: Purpose, rows: Sequence[EvidenceRow]) -> Advice:
+    """Return the advice for a sort of captions, from evidence alone: nothing is timed or planned."""
+    near = find_evidence(rows, profile, purpose)
+    usable, others = _list_metrics(near, profile)
     return Advice(
         profile,
         purpose,
@@ -102,16 +114,27 @@ def advise(
         tuple(usable),
         tuple(others),
         tuple(list_untested(near, profile, purpose)),
-        tuple(_estimate_items_needed(usable, sets, purpose, resampling)),
-        tuple(list_failed_edits([one.metric for one in usable], load_stress(stress), purpose)),
+        (),
+        neighbors=() if near else tuple(_find_neighbors(rows, profile, purpose)),
     )
+
+
+def _find_neighbors(rows: Sequence[EvidenceRow], profile: CaptionProfile, purpose: Purpose) -> Iterator[Advice]:
+    """Yield the advice for captions that differ in their length, the shorter ones first, where there is some.
+
+    Without references, images are taken for granted: they are easier to find than references.
+    """
+    for low, high in BANDS:
+        other = replace(profile, words=float(min(high, 2 * low)), images=profile.images or not profile.references)
+        if profile.words is not None and other.band != profile.band and find_evidence(rows, other, purpose):
+            yield advise_profile(other, purpose, rows)
 
 
 def _check(purpose: Any, domain: Any, budget: Any) -> None:
     """Refuse what a type checker would, in a line."""
     for name, value, kind in (("purpose", purpose, Purpose), ("domain", domain, Domain)):
         choices = get_choices(kind)
-        if value not in choices and not (name == "purpose" and value is None):
+        if value is not None and value not in choices:
             raise InputError(
                 f"{name}={value!r}, expected {' or '.join(choices)}{format_suggestion(str(value), choices)}"
             )
@@ -221,7 +244,8 @@ def list_untested(near: Sequence[EvidenceSet], profile: CaptionProfile, purpose:
     """List what nobody has tested and what matters here, in plain sentences."""
     length = f"{profile.characters:.0f} characters" if profile.words is None else f"{profile.words:.0f} words"
     if not near:
-        return [f"no evidence for captions of {length} in {profile.language} about {profile.domain}"]
+        about = "" if profile.assumed else f" about {profile.domain}"
+        return [f"no evidence for captions of {length} in {profile.language}{about}"]
     sentences = []
     wanted = KINDS[purpose][0]
     ranked = [one for one in near if {*one.ranked} - {*BASELINES}]
@@ -284,13 +308,14 @@ def _describe_paired(metric: str, names: Sequence[str], numbers: Floats, resampl
     spread, count = float(gaps.std(ddof=1)), len(gaps)
     if spread == 0:
         return [f"{metric}: {names[0]} and {names[1]} differ by {gaps[0]:.4f} on every item"]
-    least = find_detectable(spread / count**0.5, resampling.level)
+    least_error = spread / count**0.5
+    least = find_detectable(least_error, resampling.level)
     lines = [
         f"{metric}: with {count} items a difference of {least:.4f} is found four times in five; "
         f"{names[1]} − {names[0]} is {gaps.mean():+.4f}"
     ]
     if abs(gaps.mean()) < least and gaps.mean():
-        more = int(np.ceil((find_detectable(spread, resampling.level) / abs(gaps.mean())) ** 2))
+        more = count_needed(float(gaps.mean()), least_error, count, resampling.level)
         lines.append(f"to show a difference of that size four times in five takes about {more:,} items")
     return lines
 

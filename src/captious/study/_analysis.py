@@ -20,10 +20,10 @@ from captious.stats.correlation import pearson, rank_shares, soft_pairwise_accur
 from captious.stats.ranks import Ranks, rank_groups, rank_signature, shared_ranks
 from captious.stats.resampling import holm
 from captious.stats.tests import compute_bootstrap_p, compute_permutation_p, correlation_test, kendall_test
-from captious.study._columns import sign_left_out
 from captious.study._contests import MetricContest, TestName, permute_differences, run_williams_test
 from captious.study._design import Design, Pairs, RatingRows, find_family
-from captious.study.ratings import Preferences, Ratings
+from captious.study._statistic_columns import sign_left_out
+from captious.study.judgments import Preferences, Ratings
 from captious.study.scores import MetricScores
 
 # Items shown where a metric and people disagree most.

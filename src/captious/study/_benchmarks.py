@@ -12,7 +12,7 @@ from typing import Any
 from captious.errors import InputError
 from captious.io.formats import read_rows, read_text
 from captious.io.join import check_text, describe_value, refuse
-from captious.study.records import Record, References, read_number
+from captious.study.rating_files import Record, References, read_number
 
 # References of a caption in FENSE's protocol; of fewer, the first ones are taken again.
 LEAST = 4

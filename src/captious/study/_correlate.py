@@ -13,15 +13,14 @@ from captious._core.types import Ints
 from captious.captions import ImageData
 from captious.errors import InputError, format_suggestion
 from captious.io.join import set_language
-from captious.metrics.contract import Metric
-from captious.options import SAMPLES, Missing, Resampling, Runtime, get_choices, get_runtime, using
-from captious.render.tables import to_arrow, to_json_value
+from captious.options import SAMPLES, Missing, Resampling, Runtime, get_choices
+from captious.render.exports import to_arrow, to_json_value
 from captious.runs.filters import match_rows
 from captious.study._contests import TestName
 from captious.study._design import Pairs, RatingRows, build_design, find_family
-from captious.study.ratings import Preferences, Ratings, as_ratings
+from captious.study.judgments import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe, as_recipe
-from captious.study.scores import MetricScores, match_run_scores, measure, open_stored_reports, read_scores, scores_of
+from captious.study.scores import MetricScores, collect_scores
 from captious.study.study import Study
 
 # Permutations for each two metrics: with fewer, Holm's correction could never reach 5 %.
@@ -91,7 +90,7 @@ def correlate(
     protocol = as_recipe(recipe) if recipe is not None else None
     ratings = _set_language(as_ratings(ratings, protocol, references, images, missing), language)
     recipe = protocol or Recipe(ratings.name, ())
-    scores = _load_scores(ratings, metrics, missing, progress, runtime)
+    scores = collect_scores(ratings, metrics, missing, progress, runtime)
     if where is not None:
         ratings, scores = _filter_ratings(ratings, scores, where)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
@@ -269,27 +268,3 @@ def _check_arguments(
         raise InputError(f"statistic={statistic!r}, expected a name such as 'tau_b'")
     if progress is not None and not callable(progress):
         raise InputError(f"progress={progress!r}, expected a function that takes the name of a step")
-
-
-def _load_scores(
-    ratings: Ratings | Preferences,
-    metrics: Any,
-    missing: Missing,
-    progress: Callable[[str], None] | None,
-    runtime: Runtime | None,
-) -> list[MetricScores]:
-    """Compute or read the metrics on the rated items, in whatever form they are given."""
-    if (reports := open_stored_reports(metrics)) is not None:
-        return match_run_scores(reports, ratings, missing)
-    listed = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
-    if listed and all(isinstance(score, MetricScores) for score in listed):
-        for score in listed:
-            if len(score.values) != len(ratings.ids):
-                raise InputError(f"{score.key} has {len(score.values)} values for {len(ratings.ids)} rated items")
-        return listed
-    if listed and all(isinstance(metric, (str, Metric)) for metric in listed):
-        with using(runtime or get_runtime()):
-            return measure(ratings, listed, progress)
-    if hasattr(metrics, "columns"):
-        return read_scores(metrics, ratings, missing=missing)
-    return scores_of(metrics, ratings.ids, ratings.name, missing)

@@ -16,9 +16,9 @@ import numpy as np
 from captious._core.types import Bools, Floats, Ints
 from captious.errors import InputError, format_suggestion
 from captious.stats.bootstrap import WeightedStatistic
-from captious.stats.correlation import Moments, Spearman, SystemMeans, WithinImage
+from captious.stats.correlation import Moments, Spearman, SystemMeans, WithinCorrelation, WithinImage
 from captious.stats.kendall import Kendall
-from captious.study.ratings import TIE, Preferences, Ratings
+from captious.study.judgments import TIE, Preferences, Ratings
 from captious.study.recipes import PeopleTies, Recipe
 
 
@@ -51,6 +51,7 @@ class RatingRows:
         named |= dict.fromkeys(("pearson", "r2", "one_minus_r2", "r2_fitted"), "moments")
         if np.bincount(self.cluster, minlength=self.clusters).max() > 1:
             named |= dict.fromkeys(("sample_tau", "accuracy", "accuracy_eq"), "within")
+            named |= dict.fromkeys(("sample_pearson", "sample_spearman"), "within_images")
         if len(self.systems) > 1:
             named |= dict.fromkeys(("system_tau", "system_pearson"), "systems")
         return named
@@ -63,6 +64,8 @@ class RatingRows:
             return Spearman(Kendall.of(values, self.human, self.item, self.cluster))
         if name == "moments":
             return Moments.of(values[self.item], self.human, self.cluster[self.item], self.clusters, self.scale)
+        if name == "within_images":
+            return WithinCorrelation.of(values, self.mean, self.cluster, self.clusters)
         if name == "within":
             return WithinImage.of(values, self.mean, self.cluster, self.clusters)
         assert self.system is not None
@@ -230,7 +233,7 @@ NEEDS = {
         ("system_tau", "system_pearson"), "it needs captions of two systems or more: name their column with system=..."
     ),
     **dict.fromkeys(
-        ("sample_tau", "accuracy", "accuracy_eq"),
+        ("sample_tau", "sample_pearson", "sample_spearman", "accuracy", "accuracy_eq"),
         "it needs several captions of one image: name the column of the image with group=...",
     ),
     **dict.fromkeys(("mean", "strict", "pooled"), "it needs pairs of captions with a preferred one"),

@@ -12,6 +12,8 @@ from captious.captions import CaptionSet
 
 # Words of short, middle and long captions. 20 words are a COCO caption twice over; SPECS calls 60 and more long.
 BANDS = ((1, 20), (21, 60), (61, 10**9))
+# What captions are taken to describe if nobody says it: almost all evidence is on photographs.
+DOMAIN = "photographs"
 # Languages that are known by their script.
 WRITTEN = {
     "kana": "Japanese",
@@ -41,6 +43,9 @@ class CaptionProfile:
     images: bool
     language: str
     domain: str
+    """What is described, as far as the search for evidence is concerned."""
+    assumed: bool = False
+    """Whether nobody said what is described, so that evidence on photographs is taken."""
 
     @property
     def band(self) -> tuple[int, int] | None:
@@ -55,9 +60,28 @@ class CaptionProfile:
         number = f"{self.references:.0f}" if self.references else "no"
         references = f"{number} reference{'s' * (self.references != 1)}"
         images = "with images" if self.images else "without images"
+        about = "" if self.assumed else f", about {self.domain}"
+        return f"{systems}{self.items:,} items; captions of {length} in {self.language}{about}; {references}, {images}"
+
+    @property
+    def situation(self) -> str:
+        """The sort of captions, as a table of situations names it: length, domain, language, references, images."""
+        about = "" if self.assumed or self.domain == DOMAIN else f" of {self.domain}"
+        captions = f"captions{about}{'' if self.language == LANGUAGES['en'].name else f' in {self.language}'}"
+        if self.words is None:
+            length = captions.capitalize()
+        elif self.words <= BANDS[0][1]:
+            length = f"Short {captions} (up to {BANDS[0][1]} words)"
+        elif self.words >= BANDS[-1][0]:
+            length = f"Long {captions} (more than {BANDS[1][1]} words)"
+        else:
+            length = f"C{captions[1:]} of {BANDS[1][0]} to {BANDS[1][1]} words"
+        if self.references:
+            return f"{length} with references"
         return (
-            f"{systems}{self.items:,} items; captions of {length} in {self.language}, about {self.domain}; "
-            f"{references}, {images}"
+            f"{length} without references, with images"
+            if self.images
+            else f"{length} with neither references nor images"
         )
 
 
@@ -70,7 +94,7 @@ def get_band(words: float) -> tuple[int, int]:
     return next((low, high) for low, high in BANDS if words <= high)
 
 
-def describe_captions(sets: Mapping[str, CaptionSet], domain: str) -> CaptionProfile:
+def describe_captions(sets: Mapping[str, CaptionSet], domain: str | None) -> CaptionProfile:
     """Describe the captions of one or several systems; their language is guessed if none was named."""
     common = set.intersection(*({*captions.ids} for captions in sets.values()))
     items = [item for captions in sets.values() for item in captions if item.id in common]
@@ -86,7 +110,8 @@ def describe_captions(sets: Mapping[str, CaptionSet], domain: str) -> CaptionPro
         references=float(statistics.median(len(item.references) for item in items)),
         images=all(image is not None for captions in sets.values() for image in captions.images),
         language=spoken,
-        domain=domain,
+        domain=domain or DOMAIN,
+        assumed=domain is None,
     )
 
 

@@ -20,12 +20,27 @@ from captious.stats.pairwise import PRIOR, compute_pairwise_values, count_wins, 
 from captious.stats.ranks import rank_signature, shared_ranks
 from captious.stats.resampling import Statistic, holm, paired_randomization, sort_ids, sum_clusters, swap_masks
 from captious.stats.tests import compute_bootstrap_p, compute_power, find_detectable
-from captious.study._columns import sign_left_out
+from captious.study._statistic_columns import sign_left_out
+from captious.study.judgments import (
+    Preferences,
+    Ratings,
+    as_ratings,
+    count_unused_answers,
+    has_named_raters,
+    list_questions,
+)
 from captious.study.load import load_ratings
-from captious.study.options import StudyInput
-from captious.study.ranking import RANK, Over, QuestionRanking, SystemContest, SystemMean, SystemPower, SystemRanking
-from captious.study.ratings import Preferences, Ratings, as_ratings, count_unused_answers
 from captious.study.recipes import find_recipe_for
+from captious.study.study_options import StudyInput
+from captious.study.system_ranking import (
+    RANK,
+    Over,
+    QuestionRanking,
+    SystemContest,
+    SystemMean,
+    SystemPower,
+    SystemRanking,
+)
 
 # Raters from which on they are drawn too: of two, nothing can be said about others.
 ENOUGH = 3
@@ -82,7 +97,7 @@ def systems(
     rule = _ResamplingRule(draw, resampling, permutations)
     standings, tournament = [], None
     if isinstance(judged, Ratings):
-        for question, values in _list_questions(judged).items():
+        for question, values in list_questions(judged).items():
             if not np.isnan(values).all():
                 standings.append(_rank_systems(question, judged, values, answers, rule))
     comparisons = _collect_comparisons(judged, answers)
@@ -115,6 +130,7 @@ def systems(
             *_list_warnings(judged, answers, over),
             *(warn_few_units(len(answers.images), resampling, "images") if draw == "images" else ()),
         ),
+        remarks=(judged.read,) if judged.read else (),
         left_out=left_out,
     )
 
@@ -151,9 +167,7 @@ class _Answers(NamedTuple):
         images, image = _sort_names(ratings.groups)
         names = ratings.raters or tuple(str(number + 1) for number in range(ratings.values.shape[1]))
         raters, rater = _sort_names(names)
-        numbered = names == tuple(str(number + 1) for number in range(len(names)))
-        named = not numbered and not all(name.startswith("rating ") for name in names)
-        return cls(tuple(systems), images, image, raters, rater, named)
+        return cls(tuple(systems), images, image, raters, rater, has_named_raters(ratings))
 
     def systems_of(self, ratings: Ratings) -> Ints:
         """Return the number of the system of each item."""
@@ -278,13 +292,6 @@ def _choose_draws(answers: _Answers, over: Over | None, resampling: Resampling) 
             raise InputError("over='images+raters': the test needs resamples, found samples 0")
     enough = answers.named and len(answers.raters) >= ENOUGH and resampling.samples
     return over or ("images+raters" if enough else "images")
-
-
-def _list_questions(ratings: Ratings) -> dict[str, Floats]:
-    """List the rating and the aspects; an aspect that is the rating itself gives it its name."""
-    same = [name for name, values in ratings.aspects.items() if np.array_equal(values, ratings.values, equal_nan=True)]
-    aspects = {name: values for name, values in ratings.aspects.items() if name not in same}
-    return {same[0] if same else ratings.question: ratings.values, **aspects}
 
 
 def _rank_systems(

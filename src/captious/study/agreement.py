@@ -12,17 +12,24 @@ import numpy as np
 from captious._core.types import Floats
 from captious.errors import InputError, format_suggestion
 from captious.options import Missing, Reading, Resampling, get_choices
-from captious.render import Cell, Column, Document, Result, Table
+from captious.render import Cell, Column, Document, Figure, Result, Table
 from captious.render.document import Value
-from captious.stats.agreement import Alpha, Measurement, compute_alpha_without, krippendorff
 from captious.stats.bootstrap import NAN, Estimate, WeightedStatistic, compute_observed, estimate
-from captious.study._columns import build_agreement_document, build_alpha_table, get_label, make_column
+from captious.stats.rater_agreement import Alpha, Measurement, compute_alpha_without, krippendorff
 from captious.study._design import RatingRows
+from captious.study._statistic_columns import (
+    build_agreement_document,
+    build_alpha_table,
+    describe_alpha,
+    get_label,
+    get_scaled_label,
+    make_column,
+)
+from captious.study.judgments import Preferences, Ratings, as_ratings
 from captious.study.load import load_ratings
-from captious.study.options import StudyInput
-from captious.study.pairs import PairsAgreement, pairs_agreement
-from captious.study.ratings import Preferences, Ratings, as_ratings
+from captious.study.pair_agreement import PairsAgreement, pairs_agreement
 from captious.study.recipes import find_recipe_for
+from captious.study.study_options import StudyInput
 
 STATISTICS = ("tau_b", "tau_c", "pearson")
 
@@ -71,6 +78,8 @@ class Agreement(Result):
     warnings: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many rows, ratings or captions were left out at reading, by reason."""
+    read: str = ""
+    """The columns and files that were read."""
 
     def __repr__(self) -> str:
         return f"Agreement({self.name}: alpha {self.alpha.estimate.value:.4f})"
@@ -93,6 +102,13 @@ class Agreement(Result):
             {"alpha": self.alpha, "ceiling": self.ceiling, "raters": self.raters},
             self.warnings,
             self.left_out,
+            self.read,
+            [
+                *describe_alpha(self.alpha, "caption", self.resampling),
+                f" One rater in the place of a metric reaches {get_scaled_label('tau_b')} of ",
+                Figure(self.ceiling.tau_b, ceiling.heads[1]),
+                ".",
+            ],
         )
 
     def _raters_table(self) -> Table:
@@ -151,6 +167,7 @@ def rater_agreement(
         resampling,
         tuple(warnings),
         ratings.dropped,
+        ratings.read,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -12,17 +13,19 @@ from captious._core.types import Floats
 from captious._version import __version__
 from captious.errors import InputError
 from captious.options import SEED, Missing, Resampling
-from captious.render import Cell, Column, Document, Result, Table
+from captious.render import Answer, Cell, Column, Document, Figure, Result, Table
+from captious.render.answers import format_p
 from captious.render.document import Value
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, compute_observed, draw_bootstrap
+from captious.stats.ridge import deal_folds
 from captious.stats.tests import compute_bootstrap_p
-from captious.study._columns import get_scaled_label, make_column
 from captious.study._correlate import correlate
 from captious.study._design import Design, find_family
-from captious.study.ratings import Preferences, Ratings
+from captious.study._statistic_columns import get_scaled_label, make_column
+from captious.study.judgments import Preferences, Ratings
+from captious.study.rating_files import LARGEST
 from captious.study.recipes import Recipe
-from captious.study.records import LARGEST
 from captious.study.scores import MetricScores, list_notes, measure, read_scores
 
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -98,7 +101,7 @@ class Combination(Result):
         """
         statistic = self.added[0].statistic
         shown = get_scaled_label(statistic)
-        title = f"{self.name}: metric + λ · another, {shown}"
+        title = f"{PurePath(self.name).name}: metric + λ · another, {shown}"
         note = "± is the standard deviation over seeds; p: of the gain, paired bootstrap over images"
         extra: list[Sequence[Value]] = [(row.p, row.seeds) for row in self.added]
         sections = [self._table("added", title, self.added, (Column("p", "p"), Column("seeds")), extra, note)]
@@ -116,7 +119,24 @@ class Combination(Result):
             "signatures": self.signatures,
         }
         signatures = (f"combine:{self.name}|statistic:{statistic}|ci:{ci}|captious:{__version__}", *self.signatures)
-        return Document(title, "", sections, self.warnings, self.notes, signatures, data, "combination")
+        return Document(title, "", sections, self.warnings, self.notes, signatures, data, "combination", self._answer())
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: whether adding a metric helps, by the sum that gained most."""
+        row = max(self.added, key=lambda one: -math.inf if math.isnan(one.gain.value) else one.gain.value)
+        column = make_column(row.statistic, level=self.resampling.level, signed=True)
+        shown = not math.isnan(row.p) and row.p < 1 - self.resampling.level
+        helps = "helps" if row.gain.value > 0 else "hurts"
+        verdict = f"Adding {row.other} to {row.metric} {helps if shown else 'is not shown to help'}"
+        ending = "" if math.isnan(row.p) else f", p {format_p(row.p)}"
+        if len(self.added) > 1:
+            verdict = f"The best of {len(self.added)} sums is {row.metric} + {row.factor:g} · {row.other}. {verdict}"
+            ending += "" if math.isnan(row.p) else ", not corrected for the number of sums"
+        return [
+            f"{verdict}: {get_scaled_label(row.statistic)} changes by ",
+            Figure(row.gain, column),
+            f"{ending}.",
+        ]
 
     def _table(
         self,
@@ -175,7 +195,7 @@ def combine_metrics(
         resampling,
         tuple(join_signatures(dict.fromkeys(score.signature for score in study.scores if score.signature))),
         study.warnings,
-        tuple(list_notes(study.scores)),
+        (*filter(None, [ratings.read]), *list_notes(study.scores)),
     )
 
 
@@ -276,7 +296,7 @@ def cross_validate(
     family, order = find_family(design, statistic), sorted(set(grid))
     if not 2 <= folds <= design.clusters:
         raise InputError(f"folds={folds}: expected 2 to {design.clusters}, the number of images or groups")
-    fold = np.random.default_rng(seed).permutation(design.clusters) % folds
+    fold = deal_folds(design.clusters, folds, seed)
     own = (fold[:, None] == np.arange(folds)).astype(np.float64)
     weights = np.concatenate([own, 1 - own, np.ones((design.clusters, 1))], axis=1)  # left out, rest, all
 

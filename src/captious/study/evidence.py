@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
@@ -17,9 +18,10 @@ from captious._core.records import from_json, read_text
 from captious.errors import InputError, format_choices, format_suggestion
 from captious.options import LEVEL
 from captious.render import Cell, Column, Document, Result, Section, Table, Text
+from captious.render.answers import join_names
 from captious.render.document import NAN, Value
 from captious.stats.ranks import format_ranks, rank_breaks, rank_note
-from captious.study._columns import get_label, make_column
+from captious.study._statistic_columns import get_label, make_column
 
 Kind: TypeAlias = Literal["ratings", "pairs", "systems"]
 Source: TypeAlias = Literal["computed", "stored-outputs", "printed"]
@@ -197,10 +199,31 @@ class Leaderboard(Result):
             sections,
             data={"rows": [asdict(row) for row in self.rows]},
             name="leaderboard",
+            answer=self._answer(),
+        )
+
+    def _answer(self) -> str:
+        """Return the plain answer: the metrics that are most often in the first rank."""
+        firsts: Counter[str] = Counter()
+        tested = [ranked for rows in self.datasets.values() if (ranked := find_best(rows))]
+        for best in tested:
+            firsts.update(best)
+        if not tested:
+            return "No test ranks the metrics of these data: there are printed numbers only."
+        if len(tested) == 1:
+            best = [get_metric_label(metric) for metric in tested[0]]
+            is_ = "is best" if len(best) == 1 else "are not distinguished from the best"
+            return f"{join_names(best)} {is_} on these data. {ADVICE}"
+        (name, count), *others = firsts.most_common(3)
+        rest = join_names([f"{get_metric_label(metric)} on {number}" for metric, number in others])
+        return (
+            f"{get_metric_label(name)} is in the first rank on {count} of {len(tested)} data sets with tests, {rest}. "
+            f"{ADVICE}"
         )
 
 
 TITLE = "Metrics against people"
+ADVICE = "Which metric works depends on the captions: captious study advise looks at yours."
 NOTES = (
     f"{rank_note('metrics', LEVEL, 'permutation test')}; a dash: not tested",
     "source: computed by captious; stored: another program's values per caption, correlated by captious; printed: a "
@@ -210,14 +233,21 @@ NOTES = (
 SOURCES: dict[str, str] = {"computed": "computed", "stored-outputs": "stored", "printed": "printed"}
 
 
+def find_best(rows: Sequence[EvidenceRow]) -> list[str]:
+    """Return the metrics of the first rank on a data set, the best first; none if no test ranks them."""
+    first = find_headline(rows)
+    ranked = [row for row in rows if row.ranks is not None and row.statistic == first]
+    rank = min((min(row.ranks or ()) for row in ranked), default=None)
+    return [row.metric for row in ranked if rank in (row.ranks or ())]
+
+
 def _build_overview(datasets: Mapping[tuple[str, Kind], Sequence[EvidenceRow]]) -> Table:
     """Build the table of data sets, each with the metrics of the first rank, or with the highest printed one."""
     cells: list[list[Value]] = []
     for (name, kind), rows in datasets.items():
         first = find_headline(rows)
-        ranked = [(row.ranks, row) for row in rows if row.ranks is not None and row.statistic == first]
-        rank = min((min(ranks) for ranks, _ in ranked), default=None)
-        best = [get_metric_label(row.metric) for ranks, row in ranked if rank in ranks]
+        ranks = [min(row.ranks) for row in rows if row.ranks is not None and row.statistic == first]
+        rank, best = min(ranks, default=None), [get_metric_label(metric) for metric in find_best(rows)]
         if not best:
             highest = max((row for row in rows if row.statistic == first), key=lambda row: row.value)
             best = [get_metric_label(highest.metric) + ", as printed" * (highest.source == "printed")]

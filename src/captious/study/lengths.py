@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
+from pathlib import PurePath
 from types import NoneType
 
 import numpy as np
@@ -13,15 +15,21 @@ import numpy as np
 from captious._core.types import Ints
 from captious.errors import InputError
 from captious.models.encoder import Encoder, count_tokens
-from captious.render import Cell, Chart, Column, Document, Result, Table
+from captious.render import Answer, Cell, Chart, Column, Document, Figure, Result, Table
 from captious.render.document import Value
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import NAN, Estimate, estimate
-from captious.study._columns import estimates_series, explain_columns, get_scaled_label, make_column
 from captious.study._design import RatingRows
+from captious.study._statistic_columns import (
+    estimates_series,
+    explain_columns,
+    get_scaled_label,
+    list_left_out,
+    make_column,
+)
 from captious.study.scores import list_notes
 from captious.study.study import Study
-from captious.text.tables import count_words
+from captious.text.ngram_tables import count_words
 
 BUCKETS = 4
 
@@ -66,7 +74,7 @@ class LengthRegimes(Result):
         ]
         table = Table(
             "lengths",
-            f"{study.ratings.name}: {shown} by caption length",
+            f"{PurePath(study.ratings.name).name}: {shown} by caption length",
             [
                 unit,
                 "metric",
@@ -89,11 +97,38 @@ class LengthRegimes(Result):
             f"How well metrics agree with people for captions of different lengths in {unit}.",
             (table, chart),
             study.warnings,
-            list_notes(study.scores),
+            [*filter(None, [study.ratings.read]), *list_left_out(study.ratings.dropped), *list_notes(study.scores)],
             (study.signature, *join_signatures(score.signature for score in study.scores if score.signature)),
             {"name": study.ratings.name, "statistic": statistic, "buckets": self.buckets},
             "lengths",
+            self._answer(),
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: at which lengths the best metric agrees most and least with people."""
+        study, unit = self.study, self.buckets[0].unit
+        key, column = study.order[0], make_column(study.statistic, level=study.resampling.level)
+        known = [one for one in self.buckets if not math.isnan(one.estimates[key].value)]
+        if len(known) < 2:
+            return f"Too few captions differ in length to say where {study.labels[key]} agrees with people."
+        ordered = sorted(known, key=lambda one: one.estimates[key].value)
+        if study.statistic == "one_minus_r2":  # the only statistic of which less is better
+            ordered.reverse()
+        low, high = ordered[0], ordered[-1]
+        start = (
+            f"{study.labels[key]} agrees most with people on captions of {high.label} {unit} and least on {low.label}"
+        )
+        ends = [low.estimates[key], high.estimates[key]]
+        apart = ends[0].high < ends[1].low or ends[1].high < ends[0].low
+        sure = "The intervals do not overlap." if apart else "The intervals overlap: no difference is shown."
+        shown = sure if study.resampling.samples else ""
+        return [
+            f"{start}: {get_scaled_label(study.statistic)} is ",
+            Figure(ends[1], column),
+            " and ",
+            Figure(ends[0], column),
+            f". {shown}",
+        ]
 
 
 def length_regimes(study: Study, edges: Sequence[int] | None = None, encoder: Encoder | None = None) -> LengthRegimes:

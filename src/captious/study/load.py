@@ -13,17 +13,26 @@ from captious.io.join import set_language
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
 from captious.runs.folder import has_runs
-from captious.study.options import StudyInput
-from captious.study.ratings import Preferences, Ratings, open_judgments, open_recipe
+from captious.study.judgments import Preferences, Ratings, open_judgments, open_recipe
+from captious.study.rating_files import find_layout
 from captious.study.recipes import Layout, Recipe, find_recipe
-from captious.study.records import find_layout
 from captious.study.scores import MetricScores, collect_reports, match_run_scores, measure, read_scores
+from captious.study.study_options import StudyInput
 
 
 def load_ratings(
-    study_input: StudyInput, reading: Reading, aspects: Sequence[str] = ()
+    study_input: StudyInput,
+    reading: Reading,
+    aspects: Sequence[str] = (),
+    *,
+    probability: str | None = None,
+    stratum: str | None = None,
 ) -> tuple[Ratings | Preferences, Recipe]:
-    """Load the ratings, and the protocol that they follow; ``aspects`` are columns of further ratings in a file."""
+    """Load the ratings, and the protocol that they follow.
+
+    ``aspects`` are columns of further ratings in a file; ``probability`` and ``stratum`` are columns that say how a
+    caption was drawn, if they have other names.
+    """
     source, data = study_input.source, study_input.data
     recipe = find_recipe(_find_in_folder(source, data))
     if recipe is not None and data is None and (source.endswith(".toml") or Path(source).is_dir()):
@@ -36,12 +45,18 @@ def load_ratings(
         "rater": study_input.rater,
         "caption": reading.candidate_column,
     }
-    changes: dict[str, Any] = {"rows": study_input.rows, "scale": study_input.scale, "people_ties": study_input.ties}
+    changes: dict[str, Any] = {
+        "rows": study_input.rows,
+        "scale": study_input.scale,
+        "people_ties": study_input.ties,
+        "own": study_input.own,
+    }
     changes = {name: value for name, value in changes.items() if value is not None}
     if recipe is None:
         if data is not None:
             raise InputError(f"{source}: a file of ratings and no recipe; leave out data=...")
-        layout = Layout(source, aspects=tuple(aspects), language=reading.language, **columns)  # type: ignore[arg-type]
+        drawing = {"probability": probability, "stratum": stratum}
+        layout = Layout(source, aspects=tuple(aspects), language=reading.language, **drawing, **columns)  # type: ignore[arg-type]
         recipe = Recipe(source, (layout,), title=f"ratings of {source}", **changes)
         judgments = open_judgments(
             source, reading.references, columns=layout, recipe=recipe, images=reading.images, missing=reading.missing
@@ -58,6 +73,9 @@ def load_ratings(
         raise InputError(f"{source}: a recipe names its own files and columns; leave out {option}=...")
     if data is None:
         raise InputError(f"{source}: name the folder of its data with data=...; get it from: {recipe.source}")
+    if probability or stratum:
+        layouts = tuple(replace(one, probability=probability, stratum=stratum) for one in recipe.layouts)
+        recipe = replace(recipe, layouts=layouts)
     if reading.language:
         layouts = tuple(replace(layout, language=reading.language) for layout in recipe.layouts)
         recipe = replace(recipe, layouts=layouts)

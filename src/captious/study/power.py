@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.options import Resampling
 from captious.render import Column, Document, Result, Table
 from captious.stats.kendall import Kendall
-from captious.stats.tests import compute_power, find_detectable, normal_point
+from captious.stats.tests import compute_power, count_needed, find_detectable, normal_point
 
 # The lowest and the highest number of each argument of a simulation.
 BOUNDS: Mapping[str, tuple[int, int]] = {
@@ -85,7 +85,18 @@ class Power(Result):
             notes=(f"assumed: {self.assumed}",),
             data=data,
             name="power",
+            answer=self._answer(),
         )
+
+    def _answer(self) -> str:
+        """Return the plain answer: the chance to find the difference, and how many captions would raise it to 0.8."""
+        start = (
+            f"With {self.items:,} captions and {self.items * self.raters:,} ratings, a difference of "
+            f"{100 * self.difference:g} of τ × 100 between two metrics would be found with probability {self.power:.2f}"
+        )
+        if self.needed <= self.items:
+            return f"{start}; {self.needed:,} captions would be enough for 0.80."
+        return f"{start}. For 0.80 it takes {self.needed:,} captions and {self.ratings:,} ratings."
 
 
 def simulate_power(
@@ -126,7 +137,7 @@ def simulate_power(
     chance = compute_power(difference, error, resampling.level)
 
     def needed(wanted: float) -> int:
-        return math.ceil(items * (find_detectable(error, resampling.level, wanted) / abs(difference)) ** 2)
+        return count_needed(difference, error, items, resampling.level, wanted)
 
     assumed = f"tau {tau:g}, {raters} raters, {levels} levels, errors alike {alike:g}, noise {noise:g}, "
     assumed += f"seed {resampling.seed}"

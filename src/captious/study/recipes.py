@@ -11,8 +11,8 @@ from typing import Any, Literal
 from captious._core.records import parse_record, parse_toml, read_text, rule
 from captious.errors import InputError, format_choices, format_suggestion
 from captious.render import Document, Result, Table, Text
-from captious.stats.agreement import Measurement
-from captious.study._columns import get_label
+from captious.stats.rater_agreement import Measurement
+from captious.study._statistic_columns import get_label
 
 # A candidate that is one of its image's references: kept; dropped; kept, and no reference for any candidate of the
 # image; or the last only for the captions that people wrote.
@@ -20,6 +20,14 @@ Own = Literal["keep", "drop", "unreference", "humans"]
 
 
 PeopleTies = Literal["drop", "half", "match"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A further file of ratings of the same data set, with references of its own."""
+
+    ratings: str = field(metadata=rule("the name of the file of ratings"))
+    references: tuple[str, ...] = field(default=(), metadata=rule("a list of files"))
 
 
 @dataclass(frozen=True)
@@ -34,13 +42,17 @@ class Layout:
     the text files of the original release, three ratings a row, or the share of yes and the numbers of yes and no.
     ``clipscore``: ``{image: {ground_truth: […], human_judgement: [{caption, rating}]}}``. ``audio-eval``,
     ``caparena``, ``longcap``: the files of these benchmarks."""
+    parts: tuple[Part, ...] = field(default=(), metadata=rule("tables of ratings and references, [[layouts.parts]]"))
+    """Further files of ratings, all of which are read; ids then start with the name of their file."""
+    most_references: int | None = field(default=None, metadata=rule("a number of references", low=1, high=1000))
+    """References that count, the first ones, where files have more."""
     references_id: str | None = None
     """Column of the image in the file of references, where it has another name than usual."""
     images: str | None = None
     """Folder of the images, where it is there."""
     only: tuple[str, ...] = field(default=(), metadata=rule('a list such as ["fixed=true"]'))
-    """Columns and the value that a row has in each, such as ``fixed=true`` or ``image=COCO_val2014_*``; other rows are
-    not read."""
+    """Columns and the value that a row has in each, such as ``fixed=true`` or ``image=COCO_val2014_*``, or that it has
+    not, ``system!=human``; other rows are not read."""
     id: str | None = None
     image: str | None = None
     caption: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column, or a list of two of pairs"))
@@ -65,6 +77,10 @@ class Layout:
     """The rule for candidates among the references, where these files need another than the recipe's."""
     language: str | None = None
     """The code of the language whose rows are read, where a column ``language`` names that of each."""
+    probability: str | None = None
+    """Column of the chance with which a caption was drawn, where it is not called ``probability``."""
+    stratum: str | None = None
+    """Column of the stratum in which it was drawn, where it is not called ``stratum``."""
 
     @property
     def rating_columns(self) -> tuple[str, ...]:
@@ -81,6 +97,10 @@ class Layout:
         """What the ratings are called: their column where one is named."""
         return self.rating_columns[0] if len(self.rating_columns) == 1 else "rating"
 
+    def list_files(self) -> tuple[Layout | Part, ...]:
+        """Return every file of ratings with its references: the layout itself, then its parts."""
+        return (self, *self.parts)
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -94,11 +114,23 @@ class Recipe:
     kind: Literal["ratings", "pairs"] = "ratings"
     own: Own = "keep"
     """The rule for candidates that are among the references of their image."""
+    equality: Literal["spaces", "letters"] = "spaces"
+    """When a candidate is one of the references: if they differ only in white space, or in anything that is neither
+    letter nor digit, such as the spaces and capitals of a tokenizer."""
     rows: Literal["each", "mean"] = "each"
     """Every rating is a row, or the mean of a caption's ratings is one."""
-    statistic: Literal["tau_b", "tau_c", "pearson", "spearman", "sample_tau", "accuracy_eq", "system_tau", "pooled"] = (
-        "tau_b"
-    )
+    statistic: Literal[
+        "tau_b",
+        "tau_c",
+        "pearson",
+        "spearman",
+        "sample_tau",
+        "sample_pearson",
+        "sample_spearman",
+        "accuracy_eq",
+        "system_tau",
+        "pooled",
+    ] = "tau_b"
     """The headline of ratings; that of pairs is the mean accuracy over categories, or ``pooled`` over all pairs."""
     scale: tuple[float, float] | None = field(
         default=None, metadata=rule("the lowest and the highest rating, such as [1, 5]")
@@ -290,5 +322,8 @@ class Catalog(Result):
 
 
 def _list_recipe_lines(recipe: Recipe) -> list[str]:
-    files = "; or ".join(" + ".join([layout.ratings, *layout.references[:1]]) for layout in recipe.layouts)
+    files = "; or ".join(
+        " + ".join(name for one in layout.list_files() for name in (one.ratings, *one.references[:1]))
+        for layout in recipe.layouts
+    )
     return [*recipe.protocol(), f"files: {files}", f"source: {recipe.source}", recipe.citation]

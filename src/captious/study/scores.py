@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from captious._core.notation import split_specs
 from captious._core.numbers import parse_number
-from captious._core.specs import split_specs
 from captious._core.types import Floats
 from captious.errors import InputError, format_suggestion
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, RATER_COLUMNS, SYSTEM_COLUMNS
@@ -19,14 +19,14 @@ from captious.io.rows import Row
 from captious.metrics.abilities import HasSeeds
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import ALL, parse_all
-from captious.options import Missing
+from captious.metrics.registry import ALL, find_key, parse_all
+from captious.options import Missing, Runtime, get_runtime, using
 from captious.runs.folder import has_runs, open_runs
 from captious.runs.pairing import find_shared_metrics
 from captious.runs.report import Report, disambiguate_labels, make_report
-from captious.study.ratings import Preferences, Ratings, ScoringPlan, clean_text
+from captious.study.judgments import Preferences, Ratings, ScoringPlan, clean_text
+from captious.study.rating_files import find_id_columns, read_name, read_number
 from captious.study.recipes import Recipe
-from captious.study.records import find_id_columns, read_name, read_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,39 @@ def measure(
             replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
         ]
     return scores
+
+
+def collect_scores(
+    ratings: Ratings | Preferences,
+    metrics: Any,
+    missing: Missing,
+    progress: Callable[[str], None] | None,
+    runtime: Runtime | None,
+) -> list[MetricScores]:
+    """Compute or read the metrics on the rated items, in whatever form they are given."""
+    if (reports := open_stored_reports(metrics)) is not None:
+        return match_run_scores(reports, ratings, missing)
+    listed = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
+    if listed and all(isinstance(score, MetricScores) for score in listed):
+        for score in listed:
+            if len(score.values) != len(ratings.ids):
+                raise InputError(f"{score.key} has {len(score.values)} values for {len(ratings.ids)} rated items")
+        return listed
+    if listed and all(isinstance(metric, (str, Metric)) for metric in listed):
+        with using(runtime or get_runtime()):
+            return measure(ratings, listed, progress)
+    if hasattr(metrics, "columns"):
+        return read_scores(metrics, ratings, missing=missing)
+    return scores_of(metrics, ratings.ids, ratings.name, missing)
+
+
+def choose_scores(scores: Sequence[MetricScores], metrics: Sequence[str], name: str) -> list[MetricScores]:
+    """Return the metrics that are named, or all; a name is a written form, a label or a short name."""
+    if not metrics:
+        return list(scores)
+    labels = {score.key: score.label for score in scores}
+    keys = [find_key(metric, labels, name) for metric in metrics]
+    return [next(score for score in scores if score.key == key) for key in dict.fromkeys(keys)]
 
 
 def _score_by_plan(metric: Metric, pairs: Preferences, plan: ScoringPlan) -> MetricScores:
@@ -185,8 +218,8 @@ def read_scores(
     systems = columns_named("system", SYSTEM_COLUMNS)
     rated = [name for layout in layouts for name in (*layout.rating_columns, *layout.aspects)]
     naming = {*ids, *named_ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
-    index = _ItemIndex(ratings)
-    rows = list(read_rows(path, role="scores"))
+    index = ItemIndex(ratings)
+    rows = [_flatten_row(row) for row in read_rows(path, role="scores")]
     kinds = _find_column_kinds(rows, naming)
     columns: dict[str, dict[str, float]] = {name: {} for name, kind in kinds.items() if kind.is_metric}
     for row in rows:
@@ -215,6 +248,16 @@ def read_scores(
         raise InputError(f"{file}: no column of numbers beside the ids" + (f"; {notes[0]}" if notes else ""))
     scores = scores_of(columns, ratings.ids, f"{ratings.name} and {file}", missing, f"; {SCHEME}")
     return [replace(_add_text_count(score, kinds[score.key]), notes=notes) for score in scores]
+
+
+def _flatten_row(row: Row) -> Row:
+    """Make columns of a table in a cell: ``{"stored": {"rouge": 0.4}}`` has the column ``stored.rouge``."""
+    if not any(isinstance(cell, dict) for cell in row.fields.values()):
+        return row
+    flat: dict[str, Any] = {}
+    for name, cell in row.fields.items():
+        flat |= {f"{name}.{key}": one for key, one in cell.items()} if isinstance(cell, dict) else {name: cell}
+    return row._replace(fields=flat)
 
 
 class _ColumnKind(NamedTuple):
@@ -287,7 +330,7 @@ def match_run_scores(
     reports: Mapping[str, Report], ratings: Ratings | Preferences, missing: Missing = "error"
 ) -> list[MetricScores]:
     """Match the values of runs to rated captions, by id, or by image and caption; each of several runs is a system."""
-    index, keys = _ItemIndex(ratings), find_shared_metrics(reports)
+    index, keys = ItemIndex(ratings), find_shared_metrics(reports)
     systems = set(index.systems.values())
     columns: dict[str, dict[str, float]] = {key: {} for key in keys}
     for name, report in reports.items():
@@ -319,7 +362,7 @@ SCHEME = (
 )
 
 
-class _ItemIndex:
+class ItemIndex:
     """Rated items by id, by image and caption, and by image where it has one rated caption."""
 
     def __init__(self, ratings: Ratings | Preferences) -> None:

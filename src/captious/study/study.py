@@ -14,11 +14,14 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.captions import ImageData
 from captious.render import (
+    Answer,
     Cell,
     Chart,
     Column,
     Document,
     Entry,
+    Evidence,
+    Figure,
     Gallery,
     Group,
     Line,
@@ -29,9 +32,13 @@ from captious.render import (
     Series,
     Table,
     Text,
+    link,
+    name_several,
+    open_evidence,
 )
+from captious.render.answers import count_noun, join_names
 from captious.render.document import Value
-from captious.render.tables import write_jsonl
+from captious.render.exports import write_jsonl
 from captious.runs.report import join_signatures
 from captious.stats.bootstrap import warn_few_units
 from captious.stats.correlation import spearman
@@ -39,7 +46,8 @@ from captious.stats.kendall import Kendall
 from captious.stats.pairwise import PRIOR, bradley_terry, count_wins
 from captious.stats.ranks import format_ranks, rank_breaks, rank_note
 from captious.study._analysis import Analysis
-from captious.study._columns import (
+from captious.study._design import Pairs, RatingRows
+from captious.study._statistic_columns import (
     estimates_series,
     explain_columns,
     get_label,
@@ -47,14 +55,15 @@ from captious.study._columns import (
     list_left_out,
     make_column,
 )
-from captious.study._design import Pairs, RatingRows
 from captious.study._systems import systems
-from captious.study.ranking import SystemRanking
-from captious.study.ratings import Preferences, Ratings
+from captious.study.judgments import Preferences, Ratings
 from captious.study.scores import MetricScores, list_notes
+from captious.study.system_ranking import SystemRanking
 
 # Items drawn in a scatter; more would only make the page slower.
 DOTS = 3000
+# Most items whose dots open with their picture; more pictures would make the page too large.
+PICTURES = 300
 BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
 
@@ -92,14 +101,16 @@ class Study(Analysis, Result):
         if self.machines is not None:
             title = f"Between the other systems, without {self.machines.ratings.name.rsplit(' without ', 1)[1]}"
             sections += [
-                replace(table, key="machine_systems", title=title) for table in self.machines._build_system_tables()[:1]
+                replace(table, key="machine_systems", title=title)
+                for table in self.machines._build_system_tables(linked=False)[:1]
             ]
         sections.append(self._build_forest())
         if self.contests:
             sections.append(self._build_contests_table())
         if self.people is not None:
             sections += self.people.sections()
-        sections += [*self._build_scatters(), *self._build_galleries(), self._build_full_table()]
+        sections += [*self._build_scatters(), *self._build_gallery(), self._build_full_table()]
+        sections += [*self._build_metric_panels(), *self._build_item_panels()]
         return Document(
             title,
             "Which metric agrees with people, and which differences between metrics are real.",
@@ -114,7 +125,51 @@ class Study(Analysis, Result):
             ),
             self._data(),
             "study",
+            answer=self._answer(),
+            page=f"Agreement with people: {name_several([self.labels[key] for key in reversed(self.order)])} on "
+            f"{PurePath(self.ratings.name).name}",
         )
+
+    def _answer(self) -> Answer:
+        """Return the plain answer: the metrics that agree best with people, how well, and which ones are worse."""
+        best, column = self.order[0], make_column(self.statistic, level=self.resampling.level)
+        size = count_noun(
+            *((self.design.items, "caption") if isinstance(self.design, RatingRows) else (self.rows, "pair"))
+        )
+        headline, label = self.estimates[best][self.statistic], self.labels[best]
+        if math.isnan(headline.value):
+            return f"No metric has a {get_label(self.statistic)} with people on {size}."
+        value: list[str | Figure] = [f"{get_scaled_label(self.statistic)} is ", Figure(headline, column), f" on {size}"]
+        floor = self._chance
+        if floor is not None and headline.low <= floor:
+            includes = Figure(floor, replace(column, decimals=0))
+            return [
+                f"No metric is shown to agree with people: of {label}, the best, ",
+                *value,
+                ", and ",
+                includes,
+                " is chance.",
+            ]
+        if len(self.order) == 1:
+            return [f"{label} agrees with people: ", *value, "."]
+        equal = [self.labels[key] for key in self.order[1:] if {*self.ranks[best]} & {*self.ranks[key]}]
+        worse = len(self.order) - 1 - len(equal)
+        if not equal:
+            rest = "the other metric is" if worse == 1 else f"all {worse} other metrics are"
+            return [f"{label} agrees best with people: ", *value, f"; {rest} significantly worse."]
+        rest = f"; {count_noun(worse, 'metric')} {'is' if worse == 1 else 'are'} significantly worse" if worse else ""
+        return [
+            f"{label} has the highest agreement with people: ",
+            *value,
+            f". No test distinguishes it from {join_names(equal)}{rest}.",
+        ]
+
+    @property
+    def _chance(self) -> float | None:
+        """The headline of a metric that has nothing to do with people; None if there is no such value."""
+        if self.statistic in ("one_minus_r2", "r2", "r2_fitted") or not self.resampling.samples:
+            return None
+        return 0.5 if isinstance(self.design, Pairs) or self.statistic.startswith("accuracy") else 0.0
 
     def worst(self, number: int = 10, metric: str | None = None) -> Document:
         """Return the captions on which a metric and people disagree most; a notebook shows them with the images.
@@ -176,7 +231,7 @@ class Study(Analysis, Result):
             rows.append(
                 [
                     format_ranks(self.ranks[metric]),
-                    self.labels[metric],
+                    link(self.labels[metric], self._open_metric(metric) if key == "metrics" else ""),
                     Cell.of(estimates[self.statistic], "†" if metric in marked else ""),
                     *(estimates[name].value for name in shown[1:beside]),
                     self.ties[metric][0],
@@ -196,8 +251,11 @@ class Study(Analysis, Result):
             note = f"{note} {self.resampling.sentence('images')}".rstrip()
         return Table(key, title, columns, rows, note, rank_breaks([*self.ranks.values()]))
 
-    def _build_system_tables(self) -> list[Table]:
-        """Build the tables of the correlations between systems, and of the means that they are of."""
+    def _build_system_tables(self, linked: bool = True) -> list[Table]:
+        """Build the tables of the correlations between systems, and of the means that they are of.
+
+        ``linked`` metrics open their disagreements, which are on the page of the whole study only.
+        """
         design = self.design
         if isinstance(design, Pairs):
             return self._pair_system_tables(design)
@@ -216,7 +274,11 @@ class Study(Analysis, Result):
                 make_column("soft", best=True),
             ],
             [
-                [self.labels[key], *(Cell.of(self.estimates[key][name]) for name in BETWEEN_SYSTEMS), self.soft[key]]
+                [
+                    link(self.labels[key], self._open_metric(key) if linked else ""),
+                    *(Cell.of(self.estimates[key][name]) for name in BETWEEN_SYSTEMS),
+                    self.soft[key],
+                ]
                 for key in self.order
             ],
             note,
@@ -299,22 +361,66 @@ class Study(Analysis, Result):
             get_scaled_label(self.statistic),
             "Neighbors of one shade do not differ significantly.",
             bands=[self.ranks[key][0] for key in self.order],
+            hrefs={self.labels[key]: self._open_metric(key) for key in self.order},
         )
+
+    @cached_property
+    def _entries(self) -> dict[str, list[Entry]]:
+        """The captions on which each metric and people disagree most."""
+        captions = self.ratings.captions
+        if captions is None:
+            return {}
+        entries = {
+            key: [_build_entry(row, [captions[item] for item in row["items"]], self.labels[key]) for row in rows]
+            for key, rows in self.disagreements().items()
+        }
+        return {key: own for key, own in entries.items() if own}
+
+    def _open_metric(self, key: str) -> str:
+        """Return the address of a metric's largest disagreements with people; empty without captions."""
+        return open_evidence(f"metric-{list(self._entries).index(key)}") if key in self._entries else ""
+
+    def _build_metric_panels(self) -> list[Evidence]:
+        return [
+            Evidence(f"metric-{number}", f"Where {self.labels[key]} and people disagree most", entries)
+            for number, (key, entries) in enumerate(self._entries.items())
+        ]
+
+    @cached_property
+    def _drawn(self) -> list[int]:
+        """The items with a dot in the scatter charts: all, or a seeded part of them."""
+        number = self.design.items
+        if number <= DOTS:
+            return list(range(number))
+        return sorted(np.random.default_rng(0).permutation(number)[:DOTS].tolist())
+
+    def _build_item_panels(self) -> list[Evidence]:
+        """Return the caption of each dot, with what people and every metric say of it."""
+        captions = self.ratings.captions
+        if captions is None or not isinstance(self.design, RatingRows):
+            return []
+        panels = []
+        for index in self._drawn:
+            item = captions[self.ids[index]]
+            facts = [f"mean rating {self.design.mean[index]:.3g}"]
+            facts += [f"{score.label} {score.values[index]:.4f}" for score in self.scores]
+            picture = _find_picture(item) if len(self._drawn) <= PICTURES else None
+            entry = Entry(self.ids[index], [Line(item.candidate)], picture, facts, (), tuple(item.references))
+            panels.append(Evidence(f"item-{index}", self.ids[index], [entry]))
+        return panels
 
     def _build_scatters(self) -> list[Section]:
         """Build charts of mean rating and value of every item, or of a seeded part of them."""
         if not isinstance(self.design, RatingRows):
             return []
-        number, human = self.design.items, self.design.mean
-        shown = np.arange(number)
-        if number > DOTS:
-            shown = np.sort(np.random.default_rng(0).permutation(number)[:DOTS])
+        number, human, shown = self.design.items, self.design.mean, np.array(self._drawn, dtype=np.int64)
         note = f"{len(shown):,} of {number:,} items" if number > DOTS else ""
-        names = [self.ids[index] for index in shown.tolist()]
+        names = [self.ids[index] for index in self._drawn]
+        hrefs = [open_evidence(f"item-{index}") for index in self._drawn] if self.ratings.captions is not None else []
         return [
             Chart(
                 "scatter",
-                [Series(score.label, score.values[shown].tolist(), human[shown].tolist(), labels=names)],
+                [Series(score.label, score.values[shown].tolist(), human[shown].tolist(), labels=names, hrefs=hrefs)],
                 f"{score.label} and people",
                 note,
                 x=score.label,
@@ -323,18 +429,13 @@ class Study(Analysis, Result):
             for score in self.scores
         ]
 
-    def _build_galleries(self) -> list[Section]:
-        captions = self.ratings.captions
-        if captions is None:
+    def _build_gallery(self) -> list[Section]:
+        """Return the largest disagreements of the best metric; those of the others open from their names."""
+        key = next((key for key in self.order if key in self._entries), None)
+        if key is None:
             return []
-        return [
-            Gallery(
-                f"Where {self.labels[key]} and people disagree most",
-                [_build_entry(row, [captions[item] for item in row["items"]], self.labels[key]) for row in rows],
-            )
-            for key, rows in self.disagreements().items()
-            if rows
-        ]
+        note = "Click the name of another metric in the tables or charts for its own." if len(self._entries) > 1 else ""
+        return [Gallery(f"Where {self.labels[key]} and people disagree most", self._entries[key], note)]
 
     def _notes(self) -> list[str]:
         """List what the numbers rest on: rows, items, images, ties of the ratings, and what was left out."""
@@ -347,6 +448,7 @@ class Study(Analysis, Result):
             ]
         else:
             lines = [f"{self.rows:,} pairs of {design.clusters:,} images; accuracies in percent"]
+        lines += [self.ratings.read] if self.ratings.read else []
         lines += warn_few_units(design.clusters, self.resampling, "images")
         lines += list_left_out(self.ratings.dropped)
         if lost := len(self.ratings.ids) - design.items:
@@ -419,7 +521,6 @@ class Study(Analysis, Result):
 
 def _build_entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry:
     """Build the entry of a caption, or two, with its picture and what the metric and people say of it."""
-    path = items[0].fields.get("image")
     values = [f"{value:.4f}" for value in row["values"]]
     if "human" in row:
         lines = [Line(items[0].candidate)]
@@ -431,9 +532,14 @@ def _build_entry(row: Mapping[str, Any], items: list[Any], metric: str) -> Entry
     else:
         lines = [Line(item.candidate, side) for item, side in zip(items, ("people", metric), strict=True)]
         facts, meters = [row["category"], f"{metric} {values[0]} and {values[1]}"], []
+    references = tuple(items[0].references)
+    return Entry(", ".join(row["items"]), lines, _find_picture(items[0]), facts, meters, references)
+
+
+def _find_picture(item: Any) -> Picture | None:
+    path = item.fields.get("image")
     shown = isinstance(path, ImageData) or (path and Path(str(path)).is_file())
-    picture = Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
-    return Entry(", ".join(row["items"]), lines, picture, facts, meters, tuple(items[0].references))
+    return Picture(path if isinstance(path, ImageData) else str(path)) if shown else None
 
 
 def _build_pair_systems_table(

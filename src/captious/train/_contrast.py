@@ -16,7 +16,7 @@ from captious._core.random import draw_for_rows
 from captious._core.types import Ints
 from captious.errors import InputError, require
 from captious.options import Runtime, using
-from captious.train import processes
+from captious.train import distributed
 from captious.train._data import Example, TokenLists, tokenize_texts
 from captious.train._objective import Method, Objective, TrainingBatch, Validation
 from captious.train._schedule import Rows
@@ -35,14 +35,14 @@ def contrast(
 
     ``images`` and ``texts`` are unit vectors of the same rows. With ``gather`` the candidates come from all processes.
     """
-    first = processes.get_rank() * len(images) if gather else 0
+    first = distributed.get_rank() * len(images) if gather else 0
     target = torch.arange(first, first + len(images), device=images.device)
     entropy = torch.nn.functional.cross_entropy
-    to_image = scale * texts @ processes.gather_rows(images, gather).T
+    to_image = scale * texts @ distributed.gather_rows(images, gather).T
     loss = entropy(to_image, target, label_smoothing=smoothing)
     if not both:
         return loss
-    to_text = scale * images @ processes.gather_rows(texts, gather).T
+    to_text = scale * images @ distributed.gather_rows(texts, gather).T
     return (loss + entropy(to_text, target, label_smoothing=smoothing)) / 2
 
 
@@ -52,7 +52,7 @@ def project_images(images: Tensor, components: int, *, gather: bool = False) -> 
     The mean is kept. The components are treated as constants: gradients flow only through the vectors, because those of
     an eigenvector are undefined if eigenvalues coincide. The result is not normalized.
     """
-    every_image = processes.gather_rows(images, gather)
+    every_image = distributed.gather_rows(images, gather)
     with torch.autocast(images.device.type, enabled=False):
         mean = every_image.mean(dim=0)
         centered = (every_image - mean).detach()
@@ -76,7 +76,7 @@ LONGCLIP_BASE = "openai/clip-vit-base-patch32"
 
 
 @dataclass
-class Contrast(Objective):
+class ClipContrast(Objective):
     """CLIP's symmetric contrastive objective, with one caption per image, drawn anew in each epoch."""
 
     towers: Towers
@@ -172,7 +172,7 @@ class LongShort(ContrastiveObjective):
 
 
 @dataclass
-class SoftContrast(Contrast):
+class SoftContrast(ClipContrast):
     """CLIP's objective with ``per_image`` captions of each image as positives; ``soften`` is the weight of soft
     targets.
 
@@ -207,7 +207,7 @@ class SoftContrast(Contrast):
     def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         images = normalize(self.towers.images(batch.images))
         texts = normalize(self.towers.texts(batch.texts))
-        every_image, every_text = (processes.gather_rows(each, self.gather) for each in (images, texts))
+        every_image, every_text = (distributed.gather_rows(each, self.gather) for each in (images, texts))
         rows, chosen = batch.extra
         to_text, to_image = self._compute_targets(rows, chosen, images.device)
         scale = self.towers.scale
@@ -218,8 +218,8 @@ class SoftContrast(Contrast):
     def _compute_targets(self, rows: Rows, chosen: Ints, device: Any) -> tuple[Tensor, Tensor]:
         """Return the target distributions of images over the captions of all processes, and of captions over images."""
         share = self.per_image
-        first = processes.get_rank() if self.gather else 0
-        world = processes.get_world_size() if self.gather else 1
+        first = distributed.get_rank() if self.gather else 0
+        world = distributed.get_world_size() if self.gather else 1
         own = torch.arange(len(rows), device=device) + first * len(rows)
         right = torch.nn.functional.one_hot(own, world * len(rows)).float()
         to_text, to_image = right.repeat_interleave(share, 1) / share, right.repeat_interleave(share, 0)
@@ -227,8 +227,8 @@ class SoftContrast(Contrast):
             return to_text, to_image
         images = self._images[torch.from_numpy(rows).to(device)]
         texts = self._texts[torch.from_numpy(chosen.ravel()).to(device)]
-        near = self.sharpness * images @ processes.gather_rows(texts, self.gather).T
-        far = self.sharpness * texts @ processes.gather_rows(images, self.gather).T
+        near = self.sharpness * images @ distributed.gather_rows(texts, self.gather).T
+        far = self.sharpness * texts @ distributed.gather_rows(images, self.gather).T
         keep = 1 - self.soften
         return keep * to_text + self.soften * near.softmax(1), keep * to_image + self.soften * far.softmax(1)
 
@@ -308,7 +308,7 @@ class ClipMethod(EncoderMethod):
         captions, first = _tokenize_captions([example.captions for example in examples], model)
         shared = (towers, self.report_cut_texts(captions, model), first, images, settings.seed, settings.gather)
         if options.captions_per_image == 1 and not options.soften:
-            return Contrast(*shared)
+            return ClipContrast(*shared)
         return SoftContrast(*shared, per_image=options.captions_per_image, soften=options.soften)
 
 

@@ -34,16 +34,16 @@ from captious.models.pipeline import map_ahead
 from captious.options import Runtime
 from captious.train._objective import Objective, TrainingBatch, Validation
 from captious.train._schedule import EpochPlan, compute_rate
-from captious.train.options import Settings
-from captious.train.processes import get_rank, get_world_size, is_set_anywhere, wait
+from captious.train.distributed import get_rank, get_world_size, is_set_anywhere, wait
+from captious.train.training_options import Settings
 
 torch = require("torch", "clip")
 
 FOLDER, LAST_CHECKPOINT, STATE = "checkpoints", "last", "training.json"
 
 LOG_FILE = "log.jsonl"
+# Number of steps whose losses stay on the device until they are fetched together: fetching waits for the device.
 PENDING = 20
-"""Steps whose numbers wait on the device before they are fetched together, so that no step waits for the next."""
 
 
 class TrainingLog:
@@ -116,16 +116,19 @@ def _format_line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
+# Number of batches that are prepared before they are needed.
 AHEAD = 4
-"""Batches that are laid out before they are needed."""
 
 
 def prepare_batches(
     plan: EpochPlan, objective: Objective, done: int, together: int
 ) -> Generator[TrainingBatch, None, None]:
-    """Yield batches from step ``done`` on, prepared ahead by threads, in a fixed order."""
+    """Yield the batches of the steps from ``done`` on, in a fixed order, prepared ahead by threads.
 
-    def layout(group: tuple[int, list[int]]) -> TrainingBatch:
+    Up to ``together`` batches of a step are joined to one, which is encoded at once.
+    """
+
+    def prepare_group(group: tuple[int, list[int]]) -> TrainingBatch:
         epoch, numbers = group
         rows = np.concatenate([plan.rows(epoch, number, get_rank()) for number in numbers])
         return objective.batch(rows, epoch, len(numbers))
@@ -135,7 +138,7 @@ def prepare_batches(
         for step in range(done, plan.steps)
         for numbers in group_neighbors(plan.batches(step), together)
     )
-    return map_ahead(layout, groups, threads=2, window=AHEAD)
+    return map_ahead(prepare_group, groups, threads=2, window=AHEAD)
 
 
 def group_neighbors(numbers: list[int], together: int) -> list[list[int]]:
@@ -152,16 +155,17 @@ TOWERS = ("vision_model.", "text_model.")
 
 def make_optimizer(module: Any, settings: Settings, device: str) -> Any:
     """Make an AdamW with parameter groups: with and without decay, towers and heads with their own learning rate."""
-    named = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
+    named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     if not named:
         raise InputError("lock=... leaves nothing to learn")
     rate = settings.lr or 0.0
-    times = settings.head_lr / rate if settings.head_lr else 1.0
+    head_factor = settings.head_lr / rate if settings.head_lr else 1.0
     groups: dict[tuple[float, float], list[Any]] = {}
-    for name, one in named:
-        factor = 1.0 if name.startswith(TOWERS) else times
-        plain = one.ndim < 2 or "position_embedding" in name
-        groups.setdefault((factor, 0.0 if plain else settings.weight_decay), []).append(one)
+    for name, parameter in named:
+        factor = 1.0 if name.startswith(TOWERS) else head_factor
+        # No decay for biases, norms and scales, which have fewer than two dimensions, and for the position table.
+        without_decay = parameter.ndim < 2 or "position_embedding" in name
+        groups.setdefault((factor, 0.0 if without_decay else settings.weight_decay), []).append(parameter)
     parameters = [
         {"params": params, "weight_decay": decay, "times": factor}
         for (factor, decay), params in sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1]))
@@ -188,8 +192,8 @@ def freeze_positions(module: Any, rows: int) -> None:
 
 
 MARKER = "captious-training.json"
+# Files that identify the kind of a model folder; written last, so that an incomplete folder is not taken for a model.
 LAST = ("config.json", "captious-encoder.json", "captious-umic.json")
-"""Files that say what a folder is: they come when all others are there."""
 
 
 def prepare(out: Path, resume: bool, overwrite: bool) -> None:
@@ -220,8 +224,8 @@ def put_model(model: Any, folder: Path) -> None:
             path.replace(target)
 
 
+# Settings that may be larger than before when a training is resumed.
 GROWING = ("epochs", "steps")
-"""What may be more than before when a training resumes."""
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any], ended: bool = False) -> None:
@@ -292,7 +296,7 @@ class Patience:
 
 @dataclass
 class Trainer:
-    """One training, from its start or checkpoint to its end."""
+    """A training run, from the start or a checkpoint to the end."""
 
     objective: Objective
     settings: Settings
@@ -306,7 +310,7 @@ class Trainer:
     """A function that is called after a validation that is the best so far."""
     patience: Patience = field(default_factory=Patience)
     identity: dict[str, Any] = field(default_factory=dict)
-    """What a checkpoint must agree on to be resumed."""
+    """Settings that must equal those of a checkpoint for it to be resumed."""
     stop: StopSignal = field(default_factory=StopSignal)
 
     def __post_init__(self) -> None:
@@ -317,8 +321,8 @@ class Trainer:
         self.optimizer = self.accelerator.prepare_optimizer(adam, device_placement=False)
         self.done = 0
         self.best: float | None = None
-        usual = self.settings.accumulate if self.device.type == "cuda" else 1
-        self.together = (self.settings.together or usual) if self.objective.joins else 1
+        default = self.settings.accumulate if self.device.type == "cuda" else 1
+        self.together = (self.settings.together or default) if self.objective.joins else 1
 
     def _make_module(self) -> Any:
         """Wrap the losses of a batch in a module, so that several processes can share its gradients."""
@@ -351,9 +355,8 @@ class Trainer:
             while finished is None:
                 finished = self._run_steps(log)
         log.flush()
-        early = not finished and is_set_anywhere(
-            self.patience.exhausted, self.device
-        )  # only the first process validates
+        # Only the first process validates, so only its patience can be exhausted.
+        early = not finished and is_set_anywhere(self.patience.exhausted, self.device)
         if early:
             since = self.patience.most
             steps = f"stopped after step {self.done} of {self.plan.steps}"
@@ -393,9 +396,11 @@ class Trainer:
 
     def _step(self, batches: Iterator[TrainingBatch], log: TrainingLog) -> None:
         step, numbers = self.done, self.plan.batches(self.done)
-        now = (self.settings.lr or 0.0) * compute_rate(step, self.plan.steps, self.settings.warmup_steps)
+        rate = (self.settings.lr or 0.0) * compute_rate(
+            step, self.plan.steps, self.settings.warmup_steps, self.settings.decay
+        )
         for group in self.optimizer.param_groups:
-            group["lr"] = now * group["times"]
+            group["lr"] = rate * group["times"]
         sums: dict[str, Any] = {}
         for members in group_neighbors(numbers, self.together):
             share = len(members) / len(numbers)
@@ -410,7 +415,7 @@ class Trainer:
         self.objective.after_step()
         self.done += 1
         samples = len(numbers) * self.plan.batch * self.plan.processes
-        record = {"step": self.done, "epoch": self.plan.epoch(step), "lr": now}
+        record = {"step": self.done, "epoch": self.plan.epoch(step), "lr": rate}
         log.step(record, {**sums, "scale": self.objective.scale.detach(), "norm": norm}, samples)
         self.runtime.progress("steps", self.done, self.plan.steps)
 
@@ -421,7 +426,7 @@ class Trainer:
                 parts: dict[str, Any] = self.step_module(batch)
                 self.accelerator.backward(parts["loss"] * share)
                 return parts
-        except RuntimeError as error:  # a CPU has no class of its own for this
+        except RuntimeError as error:  # on a CPU, torch raises no special class if memory runs out
             if "not enough memory" in str(error) or "can't allocate" in str(error):
                 raise MemoryError from error
             raise
@@ -475,6 +480,7 @@ class Trainer:
         wait()
 
     def _restore(self, ended: bool) -> None:
+        """Load the last checkpoint; raise InputError if it is damaged or belongs to another training."""
         folder = self.folder / FOLDER / LAST_CHECKPOINT
         try:
             state = load_json(folder / STATE)
@@ -488,7 +494,7 @@ class Trainer:
             self.objective.restore(torch.load(folder / f"objective_{get_rank()}.pt", weights_only=True))
             self.done, self.best = state["step"], state["best"]
             self.patience.best, self.patience.since = state["patience"]
-            if self.identity["steps"] > state["identity"]["steps"]:  # lengthened: what ended it before does not count
+            if self.identity["steps"] > state["identity"]["steps"]:  # a longer training: early stopping starts anew
                 self.patience.since = 0
         except InputError:
             raise

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from captious.options import Runtime
 from captious.train._data import Example, read_examples
 from captious.train._schedule import Rows
-from captious.train.options import Settings, Training
+from captious.train.training_options import Settings, Training
 
 Tensor = Any
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class EpochPlan:
     epochs: int
     seed: int = 0
     processes: int = 1
+    total: int | None = None
+    """Steps of the whole training, where they are given instead of epochs."""
 
     @property
     def in_epoch(self) -> int:
@@ -46,7 +49,7 @@ class EpochPlan:
     @property
     def steps(self) -> int:
         """The number of optimizer steps of the whole training."""
-        return self.steps_in_epoch * self.epochs
+        return self.steps_in_epoch * self.epochs if self.total is None else self.total
 
     def epoch(self, step: int) -> int:
         """Return the epoch of a step."""
@@ -68,12 +71,15 @@ def _shuffle_rows(examples: int, seed: int, epoch: int) -> Rows:
     return np.random.default_rng([seed, epoch]).permutation(examples)
 
 
-def compute_rate(step: int, steps: int, warmup: int) -> float:
-    """Return the factor of the learning rate: linear warm-up over ``warmup`` steps, then cosine decay to 0.
+def compute_rate(step: int, steps: int, warmup: int, decay: Literal["cosine", "linear"] = "cosine") -> float:
+    """Return the factor of the learning rate: linear warm-up over ``warmup`` steps, then decay to 0.
 
     >>> [round(compute_rate(step, 6, 2), 3) for step in range(6)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
+    >>> [compute_rate(step, 6, 2, "linear") for step in range(6)]
+    [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
     """
     if step < warmup:
         return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+    done = (step - warmup) / max(1, steps - warmup)
+    return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))

@@ -19,7 +19,7 @@ import numpy as np
 from captious._core.random import draw_for_rows
 from captious._core.types import Bools, Ints
 from captious.errors import InputError, require
-from captious.train import processes
+from captious.train import distributed
 from captious.train._contrast import ContrastiveObjective, EncoderMethod, contrast
 from captious.train._data import Example, TokenFrame, TokenLists, number_images, tokenize_texts
 from captious.train._objective import Objective, TrainingBatch, Validation
@@ -278,7 +278,7 @@ def _compute_hinge(gap: Tensor, margin: Tensor) -> Tensor:
 
 
 def _compute_gap(gap: Tensor, gather: bool) -> Tensor:
-    return processes.compute_mean(gap.detach().mean(), gather).clamp(0, MOST_MARGIN)
+    return distributed.compute_mean(gap.detach().mean(), gather).clamp(0, MOST_MARGIN)
 
 
 @dataclass

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from captious._core.files import load_json
-from captious._core.specs import convert_arguments, parse_spec
+from captious._core.notation import convert_arguments, parse_spec
 from captious._core.types import Bools, Ints
 from captious.edits.lexicon import CaptionCorpus, Lexicon
 from captious.errors import InputError, format_suggestion, require
 from captious.models import crossencoders
 from captious.models.crossencoders import Backbone, LaidOutImages, Texts
 from captious.models.hub import find_local
-from captious.train import processes
+from captious.train import distributed
 from captious.train._data import Example
 from captious.train._loop import MARKER
 from captious.train._objective import Method, Objective, TrainingBatch, Validation
@@ -301,11 +301,11 @@ class UmicMethod(Method):
 
     def _select_usable(self, examples: Sequence[Example], model: Backbone, prefix: str = "") -> list[Example]:
         """Return the examples with a readable image (or regions); others raise InputError, or are skipped and noted."""
-        if processes.get_rank():  # the first process encodes, the others then read its cache
-            processes.wait()
+        if distributed.get_rank():  # the first process encodes, the others then read its cache
+            distributed.wait()
         faults = model.pictures([str(example.image) for example in examples]).faults
-        if not processes.get_rank():
-            processes.wait()
+        if not distributed.get_rank():
+            distributed.wait()
         if not faults:
             return list(examples)
         first, more = next(iter(faults.values())), f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -349,7 +349,7 @@ def starting_backbone(written: str, encoder: str = "", regions: str | None = Non
     Raise InputError for options that do not apply to this backbone.
     """
     from captious.models.fusion import make_fusion
-    from captious.models.matching import DEFAULTS, LOADERS
+    from captious.models.image_text_matching import DEFAULTS, LOADERS
     from captious.models.uniter import load_uniter
 
     names, folder = ("fusion", *LOADERS), Path(written)

@@ -123,4 +123,4 @@ class NegativeSample(Result):
 def mark_changes(negatives: Negatives, number: int) -> tuple[Phrase, Phrase]:
     """Return a caption with removed words struck out, and its negative with new words marked."""
     caption = negatives.corpus.texts[int(negatives.caption[number])]
-    return mark(caption, negatives.texts[number], describe_changes(negatives, number))
+    return mark(caption, negatives.texts[number], describe_changes(negatives, number), harmful=True)

@@ -171,8 +171,8 @@ class _Builder:
         self.way = np.full(rows, ANY, dtype=np.int8)
         empty = np.zeros(0, dtype=np.int64)
         self.drafts = [WrongCaptions(empty, empty, empty, empty.astype(np.int8), empty, empty)]
+        # The row of each draft.
         self.rows = [empty]
-        """The row of each draft."""
 
     def make(self, group: int, kind: str, keys: Keys) -> None:
         """Make one negative of each caption, falling back to another kind if this one cannot be made."""

@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.options import Runtime, get_runtime, using
 from captious.render import Column, Document, Result, Table, Text
 from captious.train import _loop as loop
-from captious.train import processes
+from captious.train import distributed
 from captious.train._contrast import ClipMethod, LongClipMethod
 from captious.train._data import Example
 from captious.train._loop import MARKER, StopSignal
@@ -23,7 +23,8 @@ from captious.train._objective import Job, Method
 from captious.train._schedule import EpochPlan
 from captious.train._specs import SpecsMethod
 from captious.train._umic import UmicMethod
-from captious.train.options import (
+from captious.train.distributed import get_world_size
+from captious.train.training_options import (
     FREE,
     OBJECTIVES,
     ClipOptions,
@@ -33,7 +34,6 @@ from captious.train.options import (
     as_record,
     from_record,
 )
-from captious.train.processes import get_world_size
 
 METHODS: dict[str, type[Method]] = {
     "clip": ClipMethod,
@@ -81,7 +81,26 @@ class Trained(Result):
             columns = [Column("figure", "text"), *(Column(name, decimals=2) for name in names)]
             sections.append(Table("validation", "Validation", columns, rows))
         data = {**vars(self), "folder": str(self.folder), "best": self.best and str(self.best)}
-        return Document("Training", sections=sections, data=data, name="training")
+        return Document("Training", sections=sections, data=data, name="training", answer=self._answer())
+
+    def _answer(self) -> str:
+        """Return the plain answer: whether training improved the validation score, and where the model is."""
+        unfinished = "" if self.steps >= self.of else f"Training stopped after {self.steps:,} of {self.of:,} steps. "
+        values = {row["step"]: row["validation"][self.goal] for row in self.validations} if self.goal else {}
+        before = values.pop(0, None)
+        if not values:
+            return (
+                f"{unfinished}The model was not validated: nothing says whether it improved. It is in {self.folder}/."
+            )
+        step, value = max(values.items(), key=lambda item: item[1])
+        where = f"The model is in {self.best or self.folder}/."
+        if before is None:
+            return f"{unfinished}The best model is that of step {step:,}: its {self.goal} is {value:.2f}. {where}"
+        if before >= value:
+            found = f"{self.goal} was {before:.2f} before training and is {value:.2f} at best, at step {step:,}"
+            return f"{unfinished}Training did not help: {found}."
+        found = f"{self.goal} rose from {before:.2f} to {value:.2f} at step {step:,}"
+        return f"{unfinished}Training helped: {found}, without an interval. {where}"
 
     def _describe_best_step(self) -> str:
         """Describe the step of the best model, and whether training improved the model at all."""
@@ -120,11 +139,11 @@ def train(
         training, options, settings = _restore_options(training, options, settings)
     options = options or ClipOptions()
     runtime = runtime or get_runtime()
-    with processes.open_accelerator(runtime.device, runtime.precision) as accelerator:
+    with distributed.open_accelerator(runtime.device, runtime.precision) as accelerator:
         loop.prepare(training.out, training.resume, training.overwrite)
-        processes.wait()
-        runtime = replace(runtime, device=processes.get_device(accelerator, runtime.device))
-        if processes.get_rank():
+        distributed.wait()
+        runtime = replace(runtime, device=distributed.get_device(accelerator, runtime.device))
+        if distributed.get_rank():
             runtime = replace(runtime, progress=Runtime().progress, log=Runtime().log)  # silent
         job = Job(training, options, options.resolve_settings(settings), runtime)
         with using(replace(runtime, precision="auto")):
@@ -158,7 +177,7 @@ def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
         identity=_compute_identity(job, examples, plan),
         stop=stop,
     )
-    first = processes.get_rank() == 0
+    first = distributed.get_rank() == 0
     before = _read_record(out) if training.resume else {}
     longer = 0 < before.get("of", 0) < plan.steps
     ended = bool(before.get("finished")) and not longer
@@ -171,14 +190,14 @@ def _train(job: Job, accelerator: Any, stop: StopSignal) -> Trained:
         _write_record(job, settings, plan, before.get("steps", 0), False)
     if first:
         method.keep(model)
-    processes.wait()
+    distributed.wait()
     finished = trainer.run(training.resume, ended)
     if ended:
         job.runtime.log("this training ended already; nothing is left to do")
     elif first:
         loop.put_model(model, out)
         _write_record(job, settings, plan, trainer.done, finished)
-    processes.wait()
+    distributed.wait()
     rows = loop.read(out)
     return Trained(
         finished,
@@ -204,6 +223,9 @@ def _make_plan(examples: int, job: Job, notes: list[str]) -> EpochPlan:
             f"{examples} examples are too few to train on: each is distinguished from the others of its batch"
         )
     plan = EpochPlan(examples, batch, settings.accumulate, settings.epochs or 1, settings.seed, get_world_size())
+    if settings.total_steps is not None:
+        epochs = math.ceil(settings.total_steps / plan.steps_in_epoch)
+        plan = replace(plan, epochs=epochs, total=settings.total_steps)
     if contrast and settings.warmup_steps > plan.steps // 5:
         fifth = f"over a fifth of the {plan.steps} steps: lowered to {plan.steps // 5}"
         notes.append(f"a warm-up of {settings.warmup_steps} steps is {fifth}")

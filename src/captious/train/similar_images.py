@@ -22,7 +22,7 @@ from captious.edits.lexicon import CaptionCorpus
 from captious.errors import InputError
 from captious.models.features import read_features
 from captious.options import get_runtime
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 # Number of similar images per image.
 NEAREST = 3

@@ -61,8 +61,8 @@ def gveval(body):
     return response(f"Fine. ${number}$", logprobs=logprobs)
 
 
+# Words that stand for things in every picture.
 TRUE = {"a", "red", "dog", "ball", "two", "runs", "day"}
-"""Words that stand for things in every picture."""
 
 
 def faithscore(body):
@@ -211,6 +211,7 @@ def numbered_lines(text):
     return [(int(number), line) for number, line in re.findall(r"^(\d+)\. (.*)$", text, re.MULTILINE)]
 
 
+# By the name of the metric.
 ANSWERS = {
     "clair": clair,
     "fleur": fleur,
@@ -229,4 +230,3 @@ ANSWERS = {
     "dsg": sighted,
     "vqascore": vqascore,
 }
-"""By the name of the metric."""

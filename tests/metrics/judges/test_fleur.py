@@ -13,6 +13,7 @@ from captious.captions import CaptionSet, ImageData
 from captious.errors import InputError
 from captious.metrics.judges._digits import find_number, smooth_decimal, smooth_yes
 from captious.metrics.judges.fleur import Fleur, RefFleur
+from captious.metrics.registry import parse
 from captious.models.chat._endpoint import Unanswered
 from captious.models.chat.messages import Reply, ReplyToken
 
@@ -119,6 +120,24 @@ def test_the_model_sees_the_image_and_the_caption_and_with_references_those_too(
     assert blind.items["1"] == pytest.approx(0.75) and not pictures(stub.bodies[-1])
     assert '- "a dog"\n- "the dog"\n' in asked(stub.bodies[-1]) and stub.bodies[-1]["max_tokens"] == 1
     assert "|parse:yes-no|" in str(blind.signature)
+
+
+def test_expert_gets_its_own_prompt_and_a_caption_without_quotation_marks(model, tmp_path):
+    stub = model(fleur)
+    (tmp_path / "expert.txt").write_text("Caption: {caption}\nScore:")
+    measured = Fleur("m", preset="expert", prompt=str(tmp_path / "expert.txt")).measure(CAPTIONS)
+    assert asked(stub.bodies[-1]).endswith("Caption: a red dog\nScore:") and len(pictures(stub.bodies[-1])) == 1
+    # The arithmetic of FLEUR: the judge writes 0.3, or 0.2 with half the probability.
+    assert measured.items["1"] == pytest.approx(0.5 * 0.3 + 0.25 * 0.2)
+    assert measured.metric.label == "EXPERT" and "preset=expert" in str(measured.signature)
+
+
+def test_expert_is_refused_without_its_prompt_and_with_options_of_fleur():
+    with pytest.raises(InputError, match=r"fleur\(preset=expert\) needs prompt: a file with the scoring prompt"):
+        parse("expert(m)")
+    for option in ("context=references", "answer=yes-no", "why=yes"):
+        with pytest.raises(InputError, match="expected it without context, answer and why"):
+            parse(f"EXPERT(m,prompt=a.txt,{option})")
 
 
 def test_without_probabilities_the_value_is_a_mean_of_samples_and_the_signature_says_so(model):

@@ -86,6 +86,32 @@ def test_dsg_without_an_answer_as_the_original(pali):
     assert skipped.values[:4].tolist() == [1, 1, 1, 1] and "|skipped:3|" in str(skipped.signature)
 
 
+@pytest.mark.parametrize("stored", ["column", "file"])
+def test_dsg_counts_every_question_of_an_item_without_stored_answers_as_wrong(tmp_path, stored):
+    """Item ``b`` has three questions, from a column or a file of questions, and no stored answer to any of them."""
+    questions = {"a": ["Is it 1?", "Is it 2?"], "b": ["Is it 1?", "Is it 2?", "Is it 3?"]}
+    columns = {"questions": [[{"question": text} for text in own] for own in questions.values()]}
+    source = "answers=column"
+    if stored == "column":
+        columns["answers"] = [["yes", "yes"], None]
+    else:
+        rows = [{"id": id, "question": text, "answer": "yes"} for id, own in questions.items() for text in own]
+        for name, kept in (("questions", rows), ("answers", rows[:2])):
+            (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+        source = f"questions={tmp_path / 'questions.jsonl'},answers={tmp_path / 'answers.jsonl'}"
+        columns = {}
+    captions = CaptionSet.of({"a": "x", "b": "y"}, columns=columns)
+    metric = parse(f"dsg({source},missing=wrong)")
+    measured = metric.measure(captions)
+    assert measured.values.tolist() == [1, 0] and not measured.reasons
+    assert "|taken_as_wrong:3|" in str(measured.signature)
+    assert [part.name for part in metric.explain(captions, "b").parts] == questions["b"]
+    for missing in ("nan", "skip"):
+        measured = parse(f"dsg({source},missing={missing})").measure(captions)
+        assert measured.values[0] == 1 and math.isnan(measured.values[1])
+        assert measured.reasons["b"].startswith("no stored answers")
+
+
 @pytest.mark.parametrize(
     ("parents", "value"),
     [(["1"], 1 / 3), ([["1"]], 1 / 3), (1.0, 1 / 3), ("1", 1 / 3), (["Q1"], None), ("7", None), ([["Q1"]], None)],

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from captious.metrics.meteor import resources
-from captious.metrics.meteor._tables import MULTIPLIER
+from captious.metrics.meteor._compiled_tables import MULTIPLIER
 from captious.metrics.meteor.resources import MeteorFiles, compile_tables
 
 FUNCTION_WORDS = ["a", "the", "of", "on", "in", "is", ".", ","]

@@ -5,7 +5,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.metrics.meteor.metric import Meteor
+from captious.metrics.meteor.meteor import Meteor
 
 
 @pytest.fixture

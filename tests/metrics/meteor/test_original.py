@@ -12,7 +12,7 @@ import pytest
 
 from captious.captions import CaptionSet
 from captious.metrics.meteor.engine import TASKS, count, score
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 # Candidate, references, counts, and the scores of the four tasks, recorded from meteor-1.5.jar as in pycocoevalcap 1.2:
 #   java -Xmx2G -jar meteor-1.5.jar - - -stdio -l en -norm -t TASK, a line SCORE for each and EVAL for all.

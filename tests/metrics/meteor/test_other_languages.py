@@ -16,7 +16,7 @@ from captious.captions import CaptionSet
 from captious.errors import MissingExtra
 from captious.metrics.meteor import _stem, resources
 from captious.metrics.registry import parse
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 pytest.importorskip("snowballstemmer", reason="pip install 'captious[meteor]'")
 pytestmark = pytest.mark.skipif(resources._find_package() is None, reason="METEOR's jar comes with pycocoevalcap")

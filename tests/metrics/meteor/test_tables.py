@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.metrics.meteor.conftest import phrase_hash
 
 from captious._core.hashing import hash_text
-from captious.metrics.meteor._tables import DamagedTables, HashTable, Tables, hash_spans
+from captious.metrics.meteor._compiled_tables import DamagedTables, HashTable, Tables, hash_spans
 
 HASHES = st.integers(0, 2**64 - 1)
 

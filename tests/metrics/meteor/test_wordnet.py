@@ -2,7 +2,7 @@
 
 import pytest
 
-from captious.metrics.meteor._tables import find_synsets
+from captious.metrics.meteor._compiled_tables import find_synsets
 
 
 def related(one, other, tables):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
 from captious.metrics.style.model import StyleModel
+from captious.metrics.style.model_files import save
 
 CORPUS = [
     ("happy", "a fine day"),

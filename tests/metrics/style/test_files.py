@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from captious.errors import InputError
-from captious.metrics.style.files import load, load_once
 from captious.metrics.style.model import StyleModel
+from captious.metrics.style.model_files import load, load_once
 
 
 def test_round_trip(model: StyleModel, model_file: str) -> None:

@@ -9,11 +9,11 @@ import pytest
 from lab.benchmarks.style_peer import Peer, table_one
 
 from captious.captions import CaptionSet
-from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
+from captious.metrics.style.model_files import save
 from captious.metrics.style.onlystyle import ModelNgrams, score_all_styles
 from captious.metrics.style.stylecider import StyleCider
-from captious.probes.style import StyledCaptions, StyledCorpus
+from captious.probes.style_check import StyledCaptions, StyledCorpus
 
 WORDS = list("abcdefghij")
 

@@ -7,8 +7,8 @@ import sys
 import time
 from contextlib import contextmanager
 
+# What the model answers to everything, with these probabilities: one number.
 NEXT = {"0.8": 0.5, "0.7": 0.3, "0.9": 0.2}
-"""What the model answers to everything, with these probabilities: one number."""
 WORDS = ["<unk>", "</s>", "user", "assistant", ":", *NEXT]
 TEMPLATE = (
     "{% for message in messages %}{{ message['role'] }} : {{ message['content'] }} {% endfor %}"

@@ -4,8 +4,8 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+# Seconds after which a server looks whether it is to end; by default 0.5, for which hundreds of tests would wait.
 POLL = 0.01
-"""Seconds after which a server looks whether it is to end; by default 0.5, for which hundreds of tests would wait."""
 
 
 def response(text, model="stub", logprobs=None, finish="stop", prompt_tokens=10, reply_tokens=5):

@@ -12,7 +12,7 @@ from captious.errors import InputError
 from captious.models.crossencoders import load_backbone, read_marker, score_pairs
 from captious.models.features import cosines, image_features, text_features
 from captious.models.fusion import FusionConfig, FusionModule, load_fusion, make_fusion
-from captious.models.states import HiddenStates, get_image_states, get_text_states, load_frozen_encoder
+from captious.models.hidden_states import HiddenStates, get_image_states, get_text_states, load_frozen_encoder
 from captious.options import Runtime, using
 
 pytestmark = pytest.mark.usefixtures("on_cpu")

@@ -11,10 +11,10 @@ transformers = pytest.importorskip("transformers")
 
 from captious.errors import InputError
 from captious.models.crossencoders import load_backbone, open_backbone, score_pairs
-from captious.models.matching import load_blip, load_vilt
+from captious.models.image_text_matching import load_blip, load_vilt
 from captious.options import Runtime, using
-from captious.train.options import Training, UmicOptions
 from captious.train.run import train
+from captious.train.training_options import Training, UmicOptions
 
 LOADERS = {"vilt": load_vilt, "blip": load_blip}
 

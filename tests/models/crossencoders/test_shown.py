@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from captious.io.images import UnreadableImage
-from captious.models import matching as shown
-from captious.models.matching import PixelStore
+from captious.models import image_text_matching as shown
+from captious.models.image_text_matching import PixelStore
 
 
 @pytest.mark.parametrize("room", [0, 10**9])

@@ -9,10 +9,10 @@ from typing import Any
 from captious._core.files import get_data_folder
 from captious.captions import CaptionSet
 from captious.metrics.rouge import Rouge
-from captious.metrics.rows import Scored
+from captious.metrics.statistic_rows import Scored
 
+# The id of the item.
 FATAL = "i1"
-"""The id of the item."""
 
 
 class Fatal(Rouge):

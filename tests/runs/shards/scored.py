@@ -19,10 +19,10 @@ from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.runs import Run
-from captious.runs.shards.plan import claim_folder
+from captious.runs.run_tables import hash_types, make_items_table
 from captious.runs.shards.scoring import _finish
+from captious.runs.shards.shard_plan import claim_folder
 from captious.runs.summary import summarize_part
-from captious.runs.tables import hash_types, make_items_table
 
 
 def write_lines(folder: Path, shards: Mapping[str, Sequence[Mapping]]) -> str:

@@ -15,11 +15,10 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.io.shards import Shard
 from captious.metrics.registry import parse_all
-from captious.runs._histogram import Histogram
 from captious.runs.folder import Run, count_unique
 from captious.runs.marker import Marker
-from captious.runs.shards.plan import claim_folder
-from captious.runs.summary import PartSummary
+from captious.runs.shards.shard_plan import claim_folder
+from captious.runs.summary import Histogram, PartSummary
 
 SHARDS = (Shard("a", "in/a.jsonl", 10), Shard("b", "in/b.jsonl", 20))
 ROUGE = parse_all("rouge")

@@ -12,7 +12,7 @@ from tests.runs.shards.scored import scored, write_lines, write_tar
 from captious import evaluate, read
 from captious.errors import InputError
 from captious.options import Engine, Reading, Resampling
-from captious.runs.keep import keep
+from captious.runs.keep_items import keep
 from captious.runs.shards.scoring import score_shards
 
 SERIAL = Engine("serial")

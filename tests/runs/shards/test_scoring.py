@@ -28,8 +28,8 @@ from captious.metrics.registry import parse_all
 from captious.models.store import get_cache_root, list_stores
 from captious.options import Engine, Judging, Reading, Resampling, Runtime
 from captious.runs import Run, open_run
-from captious.runs.shards.plan import divide_limits, plan_shards
 from captious.runs.shards.scoring import ShardsFailed, score_shards
+from captious.runs.shards.shard_plan import divide_limits, plan_shards
 from captious.text.idf import DocumentFrequency
 
 METRICS = "bleu,rouge,cider,vocab_size,distinct_n(n=2)"
@@ -128,7 +128,9 @@ def test_ray_with_one_node_and_with_two_gives_the_same_bytes(
 def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_path: Path, scheme: str, monkeypatch):
     folder, rows = scored
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("captious.runs.states.DOWNLOADED", 2)  # so that states of five shards are merged in four steps
+    monkeypatch.setattr(
+        "captious.runs.stored_states.DOWNLOADED", 2
+    )  # so that states of five shards are merged in four steps
     merged, merge_files = [], DocumentFrequency.merge_files
     monkeypatch.setattr(
         DocumentFrequency, "merge_files", lambda paths, out: merged.append(len(paths)) or merge_files(paths, out)
@@ -434,7 +436,7 @@ import sys
 from captious.options import Engine, Resampling
 from captious.runs.shards import scoring
 from captious.runs.folder import Run
-from captious.runs.states import CorpusStates
+from captious.runs.stored_states import CorpusStates
 import os, signal
 
 moment, count, source, out = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]

@@ -24,10 +24,10 @@ from tests.studio.logs import make_plan as small_plan
 from tests.studio.logs import make_tasks as small_tasks
 
 from captious.errors import InputError, UnknownKey
-from captious.studio.collect._tables import to_json
+from captious.studio.collect._database_tables import to_json
 from captious.studio.collect.amend import FILES, FREE, GROWING, MEANING, _flatten_plan, amend_study
 from captious.studio.collect.log import StudyLog, open_log, open_study
-from captious.studio.collect.plan import Aspect, LabelOption, Plan, read_plan
+from captious.studio.collect.study_plan import Aspect, LabelOption, Plan, read_plan
 from captious.studio.collect.verify import verify
 
 TOML = """title = "Dgos"
@@ -501,3 +501,21 @@ def test_a_kill_at_any_statement_of_an_amendment_leaves_the_old_plan_or_the_new(
     assert found == [old] * first + [new] * (len(found) - first)
     assert first > 10 and [one["killed"] for one in outcomes] == [True] * (len(found) - 1) + [False]
     assert all(one["answers"] == answers and one["problems"] == [] for one in outcomes)
+
+
+def test_more_items_have_the_chance_of_the_larger_sample(tmp_path):
+    """Two of five items, then four: an item was drawn now or before with a chance of 4 / 5."""
+    write_captions(tmp_path, 5)
+    path = tmp_path / "study.toml"
+    path.write_text(TOML.replace("overlap = 2", "overlap = 2\nitems = 2"))
+    _, log = open_study(path)
+    drawn = {task.item: task.fields.get("probability") for task in log.tasks().values() if task.gold is None}
+    assert list(drawn.values()) == [2 / 5] * 2
+    path.write_text(TOML.replace("overlap = 2", "overlap = 2\nitems = 4"))
+    amend_study(log, path, "more items")
+    tasks = [task for task in log.tasks().values() if task.gold is None]
+    added = [task.fields["probability"] for task in tasks if task.item not in drawn]
+    assert added == [4 / 5] * 2
+    # All have one stratum, of which `study estimate` takes the largest chance: the sample is a random one of all.
+    assert {(task.fields["stratum"], task.fields["batch"]) for task in tasks} == {("all", 1)}
+    log.close()

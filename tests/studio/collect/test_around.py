@@ -16,19 +16,19 @@ from tests.studio.logs import answer, assert_whole
 from tests.studio.studies import KINDS, OWNER, THINGS, make_plan, make_tasks
 
 from captious.errors import InputError
-from captious.studio._app import build_app
+from captious.studio._study_app import build_app
 from captious.studio.access import Limit, Rules, hash_token, make_token
 from captious.studio.collect._events import RaterHistory, count_gold_due, count_pages, list_due_tasks
 from captious.studio.collect._survey import read_survey
 from captious.studio.collect.amend import amend_study
-from captious.studio.collect.check import check_plan
 from captious.studio.collect.kinds import Incomplete, kind_of
 from captious.studio.collect.log import StudyLog, open_study
-from captious.studio.collect.plan import Checks, Source, SurveyQuestion, parse_plan
-from captious.studio.collect.tasks import Choice, Task, build_tasks
+from captious.studio.collect.rating_tasks import Choice, Task, build_tasks
+from captious.studio.collect.study_check import check_plan
+from captious.studio.collect.study_plan import Checks, Source, SurveyQuestion, parse_plan
 from captious.studio.owner.export import export_study
-from captious.studio.owner.progress import study_progress
 from captious.studio.owner.simulate import simulate_raters
+from captious.studio.owner.study_progress import study_progress
 
 AGE = SurveyQuestion("age", "How old are you?", "number", low=1, high=120, screen_out=("below 18",))
 EYES = SurveyQuestion("eyes", "Do you see well?", options=("yes", "no"), screen_out=("no",))
@@ -430,13 +430,13 @@ def test_mistakes_around_the_tasks(text, message):
 def test_what_the_design_lacks(place):
     path = place / "study.toml"
     text = path.read_text().replace("at = [1, 3]", "at = [9]").replace('limit = "90 s"', 'limit = "10 s"')
-    text += '[source]\nname = "prolific"\ndone = "C1"\n'
+    text += '[panel]\nname = "prolific"\ncompleted = "C1"\n'
     (place / "practice.jsonl").write_text(json.dumps({"id": "p", "image": "im6.png", "expected": "old"}) + "\n")
     messages = [finding.message for finding in check_plan(parse_plan(text, path)).findings]
     for message in (
         "at = [9], and a rater has 4 tasks",
         "limit = 10 s is shorter than the expected seconds = 20",
-        "[source] has no code screened for those whom age screens out",
+        "[panel] has no address screened for those whom age screens out",
         "1 practice task (id p) without an explanation",
     ):
         assert message in messages, messages

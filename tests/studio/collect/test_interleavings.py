@@ -16,12 +16,12 @@ from tests.studio.logs import LEASE, START, answer, assert_rebuilt, assert_whole
 
 from captious.errors import InputError
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import Checks, Source
+from captious.studio.collect.study_plan import Checks, Source
 
+# An example takes a second, so that shrinking would take minutes.
 UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]
-"""An example takes a second, so that shrinking would take minutes."""
+# A folder in memory, where there is one: these tests write thousands of transactions.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""A folder in memory, where there is one: these tests write thousands of transactions."""
 RATERS = ["r1", "r2", "r3", "r4"]
 ACTIONS = (
     "open",
@@ -61,8 +61,8 @@ class Play:
             log.begin(plan, make_tasks(tasks, gold, practice))
         self.logs[0].add_raters(RATERS)
         self.now = START
+        # The page that each rater looks at, which others may have taken meanwhile.
         self.pages = {}
-        """The page that each rater looks at, which others may have taken meanwhile."""
         self.answers = 0
 
     def log_of(self, rater):

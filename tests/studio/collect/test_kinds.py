@@ -10,8 +10,8 @@ from captious._core.records import from_json
 from captious.studio.collect.kinds import KINDS, Incomplete, kind_of
 from captious.studio.collect.kinds.labels import merge_labels
 from captious.studio.collect.kinds.ratings import compute_overall
-from captious.studio.collect.plan import parse_plan
-from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.rating_tasks import Task, build_tasks
+from captious.studio.collect.study_plan import parse_plan
 
 ASPECT = '[[aspects]]\nname = "overall"\nquestion = "How good?"\n'
 SYSTEMS = ("sat", "oscar", "aoa", "butd")

@@ -21,12 +21,12 @@ from tests.studio.logs import (
 )
 
 from captious.errors import InputError, UnknownKey
-from captious.studio.collect import _tables as tables
+from captious.studio.collect import _database_tables as tables
 from captious.studio.collect._database import DatabaseAway
 from captious.studio.collect._events import FAR
 from captious.studio.collect.log import StudyLog, find_database, open_log
-from captious.studio.collect.plan import Checks, Source
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import Checks, Source
 
 
 @pytest.fixture
@@ -315,12 +315,12 @@ def test_raters_are_found_by_token_and_by_identity(begin):
     assert (ann.id, bob.id) == ("r1", "r2") and log.add_raters(["b", "c"])[0].id == "r2"
     assert log.find_rater_by_token("a") == ann and log.find_rater_by_token("x") is None
     person = {"PROLIFIC_PID": "5f\0", "STUDY_ID": "s", "SESSION_ID": "1"}
-    found = in_parallel(*(lambda: log.find_rater_by_identity("prolific", person) for _ in range(4)))
+    found = in_parallel(*(lambda: log.find_rater_by_identity("prolific", "5f\0", person) for _ in range(4)))
     assert {rater.id for rater in found} == {found[0].id} and found[0].id not in ("r1", "r2", "r3")
-    assert log.find_rater_by_identity("prolific", {**person, "SESSION_ID": "2"}).id == found[0].id
-    worker = log.find_rater_by_identity("mturk", {"workerId": "5f"})
+    assert log.find_rater_by_identity("prolific", "5f\0", {**person, "SESSION_ID": "2"}).id == found[0].id
+    worker = log.find_rater_by_identity("another", "5f", {"workerId": "5f"})
     log.record(found[0].id, "consented", "yes")
-    assert log.find_rater_by_identity("prolific", person).consented
+    assert log.find_rater_by_identity("prolific", "5f\0", person).consented
     log.forget("r1")
     log.forget(found[0].id)
     assert log.identities() == {"r2": {"name": "Bob"}, worker.id: {"workerId": "5f"}}
@@ -352,7 +352,7 @@ def test_raters_with_a_link_keep_their_slot_from_the_start(begin):
 
 def test_visits_of_a_platform_are_kept_by_hash_and_forgotten(begin):
     log = begin(raters=0)
-    rater = log.find_rater_by_identity("prolific", {"PROLIFIC_PID": "5f"})
+    rater = log.find_rater_by_identity("prolific", "5f", {"PROLIFIC_PID": "5f"})
     for number in (1, 2):
         log.begin_visit(rater.id, f"hash{number}", {"PROLIFIC_PID": "5f", "SESSION_ID": str(number)})
     found, visit = log.find_visit("hash2")

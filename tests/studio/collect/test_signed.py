@@ -12,13 +12,12 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 pytest.importorskip("jwt", reason="PyJWT is not installed: pip install 'captious[studio]'")
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from tests.studio.collect.test_pages import browser
-from tests.studio.studies import Study
+from tests.studio.collect.test_rater_pages import browser
+from tests.studio.studies import Study, prolific
 
 from captious.errors import InputError, MissingExtra
 from captious.studio.access import Rules
 from captious.studio.collect._signed import SignedEntries, read_keys
-from captious.studio.collect.plan import Source
 from captious.studio.collect.sessions import get_study_name
 
 # The key, the message and its signature of RFC 7515, appendix A.2.
@@ -42,8 +41,8 @@ SIGNATURE = (
     "sC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw"
 )
 KEY = {"kty": "RSA", "kid": "k1", "alg": "RS256", "n": N, "e": "AQAB", "use": "sig"}
+# A private key that is not that of the public one.
 OTHER_D = D[:-4] + "AAAB"
-"""A private key that is not that of the public one."""
 HOST = "rate.example.org"
 
 
@@ -137,8 +136,9 @@ def test_a_token_names_the_person_for_this_server_and_for_now(keys):
 
 
 def test_a_study_with_keys_takes_signed_entries_alone(tmp_path, keys):
-    source = Source("prolific", "C1ABC", keys=keys.name)
-    study = Study(tmp_path, "labels", source=source, rules=Rules.of_server("127.0.0.1", f"https://{HOST}"))
+    study = Study(
+        tmp_path, "labels", panel=prolific(keys=keys.name), rules=Rules.of_server("127.0.0.1", f"https://{HOST}")
+    )
     door = f"/s/{get_study_name(study.plan)}"
     client = browser(study, scheme="https")
     refused = client.get(f"{door}?PROLIFIC_PID=5f&STUDY_ID=s&SESSION_ID=q")

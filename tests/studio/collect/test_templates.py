@@ -12,8 +12,9 @@ from captious.errors import InputError
 from captious.studio.collect.kinds.labels import merge_labels
 from captious.studio.collect.kinds.ratings import compute_overall
 from captious.studio.collect.new import FOLDER, KINDS, list_templates, new_plan
-from captious.studio.collect.plan import parse_plan, read_plan
-from captious.studio.collect.tasks import build_tasks
+from captious.studio.collect.rating_tasks import build_tasks
+from captious.studio.collect.study_check import check_plan
+from captious.studio.collect.study_plan import parse_plan, read_plan
 
 SYSTEMS = ("sat", "oscar", "aoa", "butd")
 
@@ -152,6 +153,21 @@ def test_capeval1k_asks_only_about_images_whose_captions_differ(place):
         file.writelines(json.dumps(row) + "\n" for row in rest)
     _, tasks = filled("capeval1k", *CAPTIONED)
     assert [task.item for task in tasks] == ["im2", "im3", "im4", "im5"]
+
+
+def test_images_of_a_training_set_are_left_out_and_some_of_the_others_are_drawn(place):
+    Path("train.txt").write_text("im0\nim3\n", encoding="utf-8")
+    Path("val.txt").write_text("im5\n", encoding="utf-8")
+    plan, tasks = filled("capeval1k", *CAPTIONED, "--without", "train.txt", "val.txt", "--items", "2")
+    assert plan.without == ("train.txt", "val.txt") and plan.items == 2
+    assert len({task.item for task in tasks}) == 2 and not {task.item for task in tasks} & {"im0", "im3", "im5"}
+
+
+def test_who_may_take_part_is_printed_for_the_panel(place):
+    assert new("study.toml", "--template", "capeval1k", *CAPTIONED).exit_code == 0
+    form = check_plan(read_plan("study.toml")).document().data["form"]
+    wanted = {"countries": "US, GB, CA, NZ, AU", "approval": "above 96 %", "earlier submissions": "more than 5,000"}
+    assert {name: form[name] for name in wanted} == wanted
 
 
 def test_imagine_likert(place):

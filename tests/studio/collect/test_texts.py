@@ -12,12 +12,12 @@ from tests.studio.studies import make_plan
 
 from captious.cli.app import build_app
 from captious.errors import InputError
-from captious.studio.collect._markdown import list_example_images, render_prose
+from captious.studio.collect._safe_markdown import list_example_images, render_prose
 from captious.studio.collect._texts import PageText, check_texts
 from captious.studio.collect.log import open_study
 from captious.studio.collect.new import new_plan
-from captious.studio.collect.plan import LabelOption, parse_plan
-from captious.studio.collect.tasks import Choice, Task
+from captious.studio.collect.rating_tasks import Choice, Task
+from captious.studio.collect.study_plan import LabelOption, parse_plan
 
 
 @pytest.mark.parametrize(

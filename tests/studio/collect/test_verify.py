@@ -13,8 +13,8 @@ from tests.studio.logs import START, answer, make_plan, make_tasks, work_through
 from captious.cli.app import build_app, run
 from captious.errors import InputError
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import read_plan
-from captious.studio.collect.tasks import build_tasks
+from captious.studio.collect.rating_tasks import build_tasks
+from captious.studio.collect.study_plan import read_plan
 from captious.studio.collect.verify import back_up, verify
 
 TOML = 'title = "Dogs"\nkind = "ratings"\ncaptions = ["a.jsonl"]\n[[aspects]]\nname = "overall"\nquestion = "Good?"\n'

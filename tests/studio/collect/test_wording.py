@@ -9,21 +9,21 @@ import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 from starlette.testclient import TestClient
-from tests.studio.studies import KINDS, OPTIONS, Study
+from tests.studio.studies import KINDS, OPTIONS, Study, prolific
 from tests.studio.studies import make_plan as small_plan
 
 from captious.errors import InputError
 from captious.studio.collect._rendering import SCRIPT
 from captious.studio.collect._wording import FOLDER, Wording, find_placeholders, list_languages, read_words
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import Aspect, Source, parse_plan
+from captious.studio.collect.study_plan import Aspect, parse_plan
 
 ENGLISH = Wording.of("en", {}).texts
+# A table of marks: a letter on a page that is not between brackets comes from no table.
 MARKED = {
     name: f"⟦{name.upper()}⟧" + "".join(f"{{{one}}}" for one in sorted(find_placeholders(text)))
     for name, text in ENGLISH.items()
 }
-"""A table of marks: a letter on a page that is not between brackets comes from no table."""
 HEADER = 'title = "Titel"\nkind = "labels"\nimages = "photos"\n'
 LABELS = '[[options]]\nname = "a"\n[[options]]\nname = "b"\n'
 
@@ -88,14 +88,14 @@ CHINESE = {
 def marked(tmp_path):
     """``marked(kind, **options)`` is a browser on a study whose words are marks."""
 
-    def begin(kind, source=None, per_page=2, **options):
+    def begin(kind, per_page=2, **options):
         texts = {name: value for name, value in CHINESE.items() if name in ("title", "instructions")}
         texts |= {"ratings": {"aspects": CHINESE["aspects"]}, "labels": {"options": CHINESE["options"]}}.get(kind, {})
         texts |= {} if kind == "ratings" else {"question": ""}
         folder = tmp_path / f"{kind}{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         values = texts | {"words": MARKED, "language": "he", "cannot_judge": kind in ("ratings", "yesno", "labels")}
-        made = Study(folder, kind, 2, ("一", "二"), per_page, source=source or Source(), **values | options)
+        made = Study(folder, kind, 2, ("一", "二"), per_page, **values | options)
         made.browser = TestClient(made.app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False)
         return made
 
@@ -119,7 +119,7 @@ def _hidden(text):
 
 
 def test_every_word_of_the_other_pages_comes_from_the_table(marked):
-    made = marked("labels", Source("prolific", done="C1", full="C2"), consent="请", images="photos")
+    made = marked("labels", panel=prolific("C1", "C2"), consent="请", images="photos")
     door = f"/s/{made.plan.digest[:8]}" if made.plan.digest else f"/s/{made.log.digest[:8]}"
     pages = [made.browser.get("/"), made.browser.get("/nothing"), made.browser.get("/task")]
     pages.append(made.browser.get(door))
@@ -138,7 +138,7 @@ def test_every_word_of_the_other_pages_comes_from_the_table(marked):
 
 
 def test_the_script_of_a_page_has_the_words_that_it_says(marked):
-    script = (Path(StudyLog.__module__.replace(".", "/")), FOLDER.parents[1] / "pages" / "rate.js")[1].read_text()
+    script = (FOLDER.parent / "rate.js").read_text()
     assert {*re.findall(r'word\("(\w+)"', script)} == {*SCRIPT}
     made = marked("labels")
     (words,) = re.findall(r"data-words='([^']*)'", made.browser.get(made.link()).text)

@@ -113,7 +113,7 @@ def ratings(tmp_path):
 def kept(request, monkeypatch):
     """Where a table keeps its items: few are held in memory, of many DuckDB keeps a part in a file."""
     if request.param == "on disk":
-        monkeypatch.setattr("captious.studio.explore.table.HELD", -1)
+        monkeypatch.setattr("captious.studio.explore.explorer_table.HELD", -1)
         monkeypatch.setattr("captious.studio.explore._views.CHUNK", 2)
     return request.param
 
@@ -121,6 +121,6 @@ def kept(request, monkeypatch):
 @pytest.fixture
 def table(runs, ratings, images, kept):
     """The runs joined with the ratings."""
-    from captious.studio.explore.table import open_table
+    from captious.studio.explore.explorer_table import open_table
 
     return open_table(runs, ratings, images)

@@ -14,9 +14,9 @@ from tests.waiting import until
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
 
-from captious.studio.explore._app import build_app
+from captious.studio.explore._explorer_app import build_app
+from captious.studio.explore.explorer_table import open_table
 from captious.studio.explore.site import export_site
-from captious.studio.explore.table import open_table
 
 TOKEN = "a-token-of-the-owner"
 

@@ -111,11 +111,11 @@ CURATED = [
 def test_view_and_keep_select_the_same_ids_of_a_file_and_of_shards(tmp_path, monkeypatch, kept_in):
     from captious import Resampling, evaluate, read, score_shards
     from captious.options import Engine, Reading
-    from captious.runs.keep import keep
-    from captious.studio.explore.table import open_table
+    from captious.runs.keep_items import keep
+    from captious.studio.explore.explorer_table import open_table
 
     if kept_in == "disk":
-        monkeypatch.setattr("captious.studio.explore.table.HELD", -1)
+        monkeypatch.setattr("captious.studio.explore.explorer_table.HELD", -1)
     shards = {"all": CURATED, "a": CURATED[:2], "b": CURATED[2:]}
     for name, rows in shards.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

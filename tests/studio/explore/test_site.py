@@ -7,8 +7,8 @@ from tests.studio.explore.conftest import SYSTEMS, write_run
 
 from captious.errors import InputError
 from captious.studio.explore import site
+from captious.studio.explore.explorer_table import open_table
 from captious.studio.explore.site import export_site
-from captious.studio.explore.table import open_table
 
 
 def data_of(folder, name="data"):
@@ -78,7 +78,7 @@ def test_view_refuses_what_is_no_run_in_one_line(run, tmp_path):
     ("options", "screen", "opened"), [((), ":0", True), (("--no-browser",), ":0", False), ((), "", False)]
 )
 def test_view_opens_the_browser_where_there_is_a_screen(run, runs, monkeypatch, options, screen, opened):
-    from captious.studio.explore.server import ExplorerServer
+    from captious.studio.explore.explorer_server import ExplorerServer
 
     addresses = []
     monkeypatch.setattr("webbrowser.open", addresses.append)

@@ -11,9 +11,9 @@ from tests.studio.explore.conftest import write_made_up
 from captious.errors import InputError
 from captious.runs.marker import MetricFacts
 from captious.stats.correlation import spearman
-from captious.studio.explore import _charts as charts
+from captious.studio.explore import _chart_data as charts
 from captious.studio.explore._views import Explorer, find_inside, parse_view
-from captious.studio.explore.table import open_table
+from captious.studio.explore.explorer_table import open_table
 
 NAN = float("nan")
 METRICS = (MetricFacts("good", "Good"), MetricFacts("error", "Error", higher_is_better=False))

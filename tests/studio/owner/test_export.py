@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -16,15 +17,15 @@ pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip insta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
+from captious.metrics.style.model_files import save
 from captious.studio.collect._events import Answered
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.new import new_plan
-from captious.studio.collect.plan import Aspect, Plan, read_plan
-from captious.studio.collect.tasks import Choice, Task, build_tasks
-from captious.studio.owner.export import Export, _get_next_command, build_answer_tables, export_study
-from captious.studio.owner.progress import study_progress
+from captious.studio.collect.rating_tasks import Choice, Task, build_tasks
+from captious.studio.collect.study_plan import Aspect, Plan, read_plan
+from captious.studio.owner.export import Export, build_answer_tables, export_study, list_next_commands
+from captious.studio.owner.study_progress import study_progress
 
 SECONDS = 7.5
 
@@ -208,7 +209,8 @@ def test_the_command_prints_the_files_and_counts_as_json(rated, run, tmp_path):
     code, printed, _ = run("studio", "export", rated.path, "--out", out)
     assert code == 0 and "ratings.jsonl" in printed and "4 answers" in printed
     assert {path.name for path in out.iterdir()} == {
-        *("ratings.jsonl", "ratings.toml", "study.toml", "raters.csv", "events.jsonl", "captious-output.json")
+        *("ratings.jsonl", "ratings.toml", "study.toml", "raters.csv", "events.jsonl", "captious-output.json"),
+        "participants.json",
     }
     code, printed, _ = run("studio", "export", rated.path, "--out", out, "--overwrite", "--json")
     counts = json.loads(printed)
@@ -675,16 +677,17 @@ def test_rankings_of_captions_go_into_a_study(tmp_path, run):
 
 
 def test_the_next_command_is_the_one_of_the_kind(tmp_path):
-    file = tmp_path / "my export" / "humans.jsonl"
+    file, row = tmp_path / "my export" / "humans.jsonl", {"rater": "r1"}
     labels = Plan(tmp_path / "s.toml", "T", "labels", label="age")
-    assert _get_next_command(labels, [], file) == f"captious bias lic CAPTIONS --label age --labels '{file}'"
+    assert list_next_commands(labels, [], [row], file) == (f"captious bias lic CAPTIONS --label age --labels '{file}'",)
     ranking = replace(labels, kind="ranking")
-    assert (
-        _get_next_command(ranking, [Task("t1", fields={"style": "happy"})], Path("e/r.jsonl"))
-        == "captious style correlate MODEL e/r.jsonl"
+    styled = [Task("t1", fields={"style": "happy"})]
+    assert list_next_commands(ranking, styled, [row], Path("e/r.jsonl")) == (
+        "captious style correlate MODEL e/r.jsonl",
     )
-    assert _get_next_command(ranking, [Task("t1")], Path("e/r.jsonl")) == "captious study run e/r.toml"
-    assert _get_next_command(replace(labels, kind="yesno"), [], Path("e/a.jsonl")) == "captious probe recall e/a.jsonl"
+    yesno = replace(labels, kind="yesno")
+    assert list_next_commands(yesno, [], [row], Path("e/a.jsonl")) == ("captious probe recall e/a.jsonl",)
+    assert list_next_commands(yesno, [], [], Path("e/a.jsonl")) == (f"captious studio status {tmp_path / 's.toml'}",)
 
 
 def test_labels_of_captions_have_a_row_for_each_caption(tmp_path):
@@ -698,3 +701,41 @@ def test_labels_of_captions_have_a_row_for_each_caption(tmp_path):
         ("0/bert", "bert", "wrong"),
     ]
     assert len(rows) == 9
+
+
+WORDS = ["a", "dog", "cat", "runs", "on", "the", "green", "grass", "near", "big", "house", "with", "red", "ball"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "systems", "references", "raters", "expected"),
+    [
+        ("ratings", 2, True, 6, ["study systems", "study run"]),
+        ("ratings", 2, False, 6, ["study systems"]),
+        ("ratings", 1, True, 6, ["study run"]),
+        ("ratings", 1, False, 6, ["study agreement"]),
+        ("ratings", 1, False, 1, ["studio status"]),
+        ("pairs", 2, True, 6, ["study systems", "study run"]),
+        ("pairs", 2, False, 1, ["study systems"]),
+        ("ranking", 3, True, 6, ["study systems", "study run"]),
+        ("ranking", 3, False, 6, ["study systems"]),
+    ],
+)
+def test_the_proposed_commands_fit_the_study_and_succeed(
+    kind, systems, references, raters, expected, tmp_path, run, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for system in range(systems):
+        texts = [" ".join(WORDS[item * (system + 2) % 9 :][: 4 + (item + system) % 4]) for item in range(12)]
+        rows = [json.dumps({"id": str(item), "caption": text}) for item, text in enumerate(texts)]
+        Path(f"s{system}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    rows = [json.dumps({"id": str(item), "references": [" ".join(WORDS[item % 9 :][:6])]}) for item in range(12)]
+    Path("refs.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    files = [*(f"s{system}.jsonl" for system in range(systems)), *(["--references", "refs.jsonl"] * references)]
+    assert run("studio", "new", "study.toml", "--kind", kind, "--captions", *files)[0] == 0
+    assert run("studio", "simulate", "study.toml", "--raters", raters)[0] == 0
+    _, printed, _ = run("studio", "export", "study.toml", "--out", "export", "--json")
+    commands = json.loads(printed)["next"]
+    assert [" ".join(line.split()[1:3]) for line in commands] == expected
+    for line in commands:
+        name, *words = shlex.split(line)
+        assert name == "captious" and run(*words, "--json")[0] == 0, line

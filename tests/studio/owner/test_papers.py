@@ -12,18 +12,18 @@ from PIL import Image
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'captious[studio]'")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from captious.metrics.style.files import save
 from captious.metrics.style.fitting import fit
+from captious.metrics.style.model_files import save
 from captious.studio.collect.log import open_study
 from captious.studio.collect.sessions import invite
 from captious.studio.server import StudyServer
 
 ITEMS = 3
 WORDS = ["a", "small", "dog", "runs", "over", "green", "grass"]
+# Words of the reference that the captions of a system have: ROUGE-L puts the systems into this order.
 LENGTHS = {"one": 3, "two": 4, "three": 5, "four": 6}
-"""Words of the reference that the captions of a system have: ROUGE-L puts the systems into this order."""
+# A rating for each length; the middle two are the other way round.
 ORDERED = {3: 1, 4: 3, 5: 2, 6: 5}
-"""A rating for each length; the middle two are the other way round."""
 
 
 def lines(path, rows):

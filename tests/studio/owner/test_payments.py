@@ -1,4 +1,4 @@
-"""Who is to be paid: statuses of raters whom a platform sends, and the tables for Prolific and Mechanical Turk."""
+"""Who is to be paid: statuses of raters whom a panel sends, and the tables for it."""
 
 import csv
 import io
@@ -10,12 +10,12 @@ from datetime import timedelta
 import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
-from tests.studio.collect.test_pages import Fields, browser, filled
-from tests.studio.owner.test_pages import browser as owner_browser
-from tests.studio.studies import Study
+from tests.studio.collect.test_rater_pages import Fields, browser, filled
+from tests.studio.owner.test_owner_pages import browser as owner_browser
+from tests.studio.studies import Study, prolific
 
-from captious.studio.collect.plan import Checks, Source, Thresholds
 from captious.studio.collect.sessions import get_study_name
+from captious.studio.collect.study_plan import Checks, Thresholds
 from captious.studio.owner._payments import list_payments
 from captious.studio.owner.export import export_study
 from captious.studio.owner.raters import compute_rater_progress
@@ -42,7 +42,6 @@ def rate(client, page, number=1000, **changes):
 @pytest.fixture
 def study(tmp_path):
     """Three people work, one fails a check, others decline, leave, are excluded or come when nothing is left."""
-    source = Source("prolific", "C1ABC", "C2FULL")
     checks = Checks(gold="gold.jsonl", every=2, flag=Thresholds(failed=1, seconds=0))
     study = Study(
         tmp_path,
@@ -52,7 +51,7 @@ def study(tmp_path):
         per_rater=3,
         gold=["t4"],
         consent="Do you agree?",
-        source=source,
+        panel=prolific(),
         checks=checks,
         pay=12.0,
     )
@@ -89,7 +88,7 @@ def test_everybody_has_a_status_and_a_suggestion(study):
         "late": ("came when full", "approve"),
     }
     assert rows["wrong"].reason == "failed 1 of 1 checks" and rows["silly"].reason == "excluded: always none"
-    assert (rows["good"].passed, rows["good"].failed, rows["good"].submission) == (1, 0, "sub-good")
+    assert (rows["good"].passed, rows["good"].failed, rows["good"].others["SESSION_ID"]) == (1, 0, "sub-good")
     assert rows["good"].minutes == pytest.approx(4 * 0.5)  # three tasks and a check, half a minute each
     assert rows["good"].pay == pytest.approx(12 * 2 / 60)
 
@@ -116,18 +115,19 @@ def test_who_declines_and_agrees_later_is_at_work(study):
     assert rows_of(study)["hesitant"].status == "working"
 
 
-def test_the_files_for_prolific(study, tmp_path):
+def test_the_files_for_a_panel(study, tmp_path):
     plain = export_study(study.log, tmp_path / "plain")
     assert not any("pay" in name for name in plain.rows)
     assert not any(b"sub-good" in path.read_bytes() for path in (tmp_path / "plain").iterdir())
     result = export_study(study.log, tmp_path / "paid", payments=True)
-    assert result.rows["payments.csv"] == 7 and result.rows["prolific-approve.txt"] == 3
-    assert (tmp_path / "paid" / "prolific-approve.txt").read_text() == "good\nthird\nrest\n"
+    assert result.rows["payments.csv"] == 7 and result.rows["approve.txt"] == 3
+    assert (tmp_path / "paid" / "approve.txt").read_text() == "good\nthird\nrest\n"
     rows = list(csv.DictReader((tmp_path / "paid" / "payments.csv").open()))
     assert rows[0] == {
         "rater": "r1",
-        "participant_id": "good",
-        "submission_id": "sub-good",
+        "participant": "good",
+        "STUDY_ID": "s",
+        "SESSION_ID": "sub-good",
         "status": "done",
         "tasks": "3",
         "minutes": "2.0",
@@ -141,22 +141,12 @@ def test_the_files_for_prolific(study, tmp_path):
         assert stat.S_IMODE((tmp_path / "paid" / "payments.csv").stat().st_mode) == 0o600
 
 
-def test_the_files_for_mechanical_turk(tmp_path):
-    study = Study(tmp_path, "labels", number=1, overlap=2, source=Source("mturk", "C1"))
-    for worker in ("A1", "A2"):
-        client = browser(study)
-        query = f"workerId={worker}&assignmentId=as-{worker}&hitId=H1&turkSubmitTo=https://www.mturk.com"
-        page = client.get(f"/s/{get_study_name(study.plan)}?{query}")
-        if worker == "A1":
-            client.post("/task", data=filled(page.text))
-            client.get(f"/done?session={Fields(page.text).hidden['session']}")
-    export_study(study.log, tmp_path / "paid", payments=True)
-    assert (tmp_path / "paid" / "mturk-review.csv").read_text().split() == [
-        "HITId,AssignmentId,WorkerId,Approve,Reject",
-        "H1,as-A1,A1,X,",
-        "H1,as-A2,A2,,",
-    ]
-    assert "WorkerId,AssignmentId,HITId,status" in (tmp_path / "paid" / "payments.csv").read_text()
+def test_the_export_says_who_was_asked_for_and_who_came(study, tmp_path):
+    export_study(study.log, tmp_path / "out")
+    who = json.loads((tmp_path / "out" / "participants.json").read_text())
+    # silly is excluded, no and late never answered; good, wrong, early, third and rest did.
+    assert (who["took_part"], who["excluded"], who["simulated"]) == (5, 1, 0)
+    assert who["requested"]["pay per hour"] == "12.00" and who["requested"]["panel"] == "Prolific"
 
 
 def test_the_owner_sees_the_table_and_takes_the_files(study):
@@ -166,7 +156,7 @@ def test_the_owner_sees_the_table_and_takes_the_files(study):
     assert ">good<" in table and "did not agree to take part" in table and "ask to return" in table
     listed = list(csv.DictReader(io.StringIO(client.get("/owner/export/payments.csv").text)))
     assert [row["status"] for row in listed] == ["done", "done", "declined", "excluded", "working", "done", "done"]
-    assert client.get("/owner/export/prolific-approve.txt").text.splitlines() == ["good", "third", "rest"]
+    assert client.get("/owner/export/approve.txt").text.splitlines() == ["good", "third", "rest"]
     assert b"payments" not in client.get("/owner/export.zip").content
     assert "1 at work" in page and "4 done" in page
 

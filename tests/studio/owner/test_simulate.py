@@ -10,8 +10,8 @@ from tests.studio.studies import KINDS, Study
 
 from captious.errors import InputError
 from captious.studio.collect._events import Page
-from captious.studio.collect.plan import Checks
-from captious.studio.collect.tasks import Choice, Task
+from captious.studio.collect.rating_tasks import Choice, Task
+from captious.studio.collect.study_plan import Checks
 from captious.studio.owner.simulate import BotAnswers, compute_qualities, read_share, simulate_raters
 
 BOTS = {"careful": 1, "noisy": 1, "random": 1, "lazy": 1, "leaving": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from captious._core.specs import convert_arguments, parse_spec
+from captious._core.notation import convert_arguments, parse_spec
 from captious.errors import InputError, format_suggestion
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 
 from captious._core.types import Ints, Ints32
 from captious.bias.corpus import ClassifierTask
-from captious.bias.masking import as_words
-from captious.text.tables import take_runs
+from captious.bias.masks import as_words
+from captious.text.ngram_tables import take_runs
 
 PAD, UNSEEN = 0, 1
 

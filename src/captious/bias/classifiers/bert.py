@@ -14,7 +14,7 @@ import numpy as np
 from captious._core.files import digest, read_regular
 from captious._core.types import Floats
 from captious.bias.corpus import ClassifierTask, Progress
-from captious.bias.masking import as_text
+from captious.bias.masks import as_text
 from captious.errors import InputError, require
 from captious.models.devices import resolve_device, use_tf32
 from captious.models.hub import TEXT_FILES, ModelRegistry, find_local, find_model

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from captious._core.types import Bools, Floats, Ints
 from captious.bias.classifiers._encoding import Captions, pair_with_captions
 from captious.bias.corpus import ClassifierTask, Progress
-from captious.bias.masking import as_words
+from captious.bias.masks import as_words
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Linear:
     name = "linear"
 
     def settings(self) -> Mapping[str, Any]:
-        """Return everything that can change its numbers."""
+        """Return every setting that can change results."""
         return {"classifier": self.name, **asdict(self)}
 
     def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
         """Group the tasks of one corpus, so that its n-grams are counted once."""
-        alike: dict[int, list[ClassifierTask]] = {}
+        by_corpus: dict[int, list[ClassifierTask]] = {}
         for task in tasks:
-            alike.setdefault(id(task.captions), []).append(task)
-        return list(alike.values())
+            by_corpus.setdefault(id(task.captions), []).append(task)
+        return list(by_corpus.values())
 
     def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:
         """Fit each task; return the class probabilities of its test captions."""
@@ -61,9 +61,8 @@ class Linear:
         return probabilities
 
     def _fit(self, rows: csr_array, labels: Ints, classes: int) -> Floats:
-        """Fit the weights, n-grams × classes. The loop has one row per class: products with one vector each are twice
-        as fast.
-        """
+        """Fit the weights, n-grams × classes."""
+        # Classes are rows inside the loop: a product with one vector per class is twice as fast as one with a matrix.
         target = np.ascontiguousarray(np.eye(classes)[labels].T)
         transposed, ridge = rows.T.tocsr(), 1 / self.c
         # The Hessian of softmax regression is at most ½XᵀX + ridge, which bounds the step of gradient descent.
@@ -83,17 +82,20 @@ class Linear:
 
 
 def _build_matrix(flat: Ints, lengths: Ints, frequent: Bools) -> csr_array:
-    """Build the captions × frequent n-grams matrix of presences; its last column, all ones, is the intercept."""
+    """Build the matrix captions × frequent n-grams, 1 where a caption has the n-gram; the last column is the intercept.
+
+    ``flat`` are the n-grams of all captions, concatenated, and ``lengths`` their numbers.
+    """
     column = np.cumsum(frequent, dtype=np.int32) - 1
-    every = np.arange(len(lengths), dtype=np.int32)
-    rows, chosen = np.repeat(every, lengths), frequent[flat]
-    last = np.full(len(lengths), frequent.sum(), dtype=np.int32)
-    indices = np.concatenate([rows[chosen], every]), np.concatenate([column[flat[chosen]], last])
+    captions = np.arange(len(lengths), dtype=np.int32)
+    rows, kept = np.repeat(captions, lengths), frequent[flat]
+    intercept = np.full(len(lengths), frequent.sum(), dtype=np.int32)
+    indices = np.concatenate([rows[kept], captions]), np.concatenate([column[flat[kept]], intercept])
     return csr_array((np.ones(len(indices[0])), indices), shape=(len(lengths), int(frequent.sum()) + 1))
 
 
 def _largest_eigenvalue(rows: csr_array, transposed: csr_array) -> float:
-    """Estimate an upper bound of the largest eigenvalue of XᵀX: 1.05 times that of 30 power iterations."""
+    """Bound the largest eigenvalue of XᵀX from above: 30 power iterations approach it from below, so 5 % are added."""
     vector = np.ones(rows.shape[1])
     size = 1.0
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""The originals' bi-LSTM as classifier; many runs are trained as one stack of tensors."""
+"""The bi-LSTM classifier of the LIC and RELIC papers; many runs are trained at once, stacked in one tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captious.errors import require
 from captious.models.devices import resolve_device
 from captious.options import get_runtime
 
-# Default size of a stack: on a CPU one captioner's seed, on a GPU as many runs as keep it busy.
+# Default number of runs per stack: on a CPU those of one captioner and seed, on a GPU as many as keep it busy.
 ON_CPU, ON_GPU = 6, 256
 
 
@@ -41,7 +41,7 @@ class Lstm:
     name = "lstm"
 
     def settings(self) -> Mapping[str, Any]:
-        """Return everything that can change its numbers; a GPU multiplies in TF32, so the device is included."""
+        """Return every setting that can change results; a GPU multiplies in TF32, so the device is included."""
         version = require("torch", "bias").__version__
         chosen = {key: value for key, value in asdict(self).items() if key != "stack"}
         products = "tf32" if resolve_device(get_runtime().device).type == "cuda" else self.dtype
@@ -49,16 +49,16 @@ class Lstm:
 
     def group_tasks(self, tasks: Sequence[ClassifierTask]) -> list[list[ClassifierTask]]:
         """Group tasks of the same size, in their order, so that early seeds are finished first."""
-        most = self.stack or (ON_GPU if resolve_device(get_runtime().device).type == "cuda" else ON_CPU)
-        alike: dict[tuple[int, int, int], list[ClassifierTask]] = {}
+        limit = self.stack or (ON_GPU if resolve_device(get_runtime().device).type == "cuda" else ON_CPU)
+        by_size: dict[tuple[int, int, int], list[ClassifierTask]] = {}
         for task in tasks:
-            alike.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)
+            by_size.setdefault((len(task.split.train), len(task.split.test), task.classes), []).append(task)
         stacks = []
-        for group in alike.values():
+        for group in by_size.values():
             # Equal sizes: two stacks of 150 need less memory than one of 256 and one of 44, in the same time.
-            number = math.ceil(len(group) / most)
-            share = math.ceil(len(group) / number)
-            stacks += [group[first : first + share] for first in range(0, len(group), share)]
+            number = math.ceil(len(group) / limit)
+            stack_size = math.ceil(len(group) / number)
+            stacks += [group[first : first + stack_size] for first in range(0, len(group), stack_size)]
         return stacks
 
     def train(self, tasks: Sequence[ClassifierTask], progress: Progress) -> list[Floats]:

@@ -29,7 +29,8 @@ class ClipScore(EncodedMetric):
     kept. The signature says how many were truncated. Vectors are brought to unit length in single precision; the
     reference does it in half precision on a GPU. ``value=raw`` is the cosine itself, ``prefix=""`` the caption alone,
     ``w`` the factor. ``weights`` takes a hub id, a folder, a checkpoint file, or ``captious-mini``; ``activation=gelu``
-    is for those of OpenCLIP, ``order=rgb-first`` makes images RGB first, as ``transformers`` does.
+    is for those of OpenCLIP, ``lora=all`` for files with LoRA tensors such as DAC's. ``order=rgb-first`` makes images
+    RGB first, as ``transformers`` does.
 
     >>> ClipScore().scale_cosines(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3, and 0 for what points away
     [0.75, 0.0]
@@ -41,11 +42,15 @@ class ClipScore(EncodedMetric):
     value: Literal["clipped", "raw"] = "clipped"
 
     name: ClassVar[str] = "clipscore"
-    label: ClassVar[str] = "CLIPScore"
     citation: ClassVar[str] = (
         "Hessel, Holtzman, Forbes, Le Bras, Choi. CLIPScore: a reference-free evaluation metric for image captioning. "
         "EMNLP 2021."
     )
+
+    @property
+    def label(self) -> str:
+        """The name of the metric in tables."""
+        return "CLIPScore"
 
     @property
     def range(self) -> tuple[float, float]:
@@ -77,9 +82,13 @@ class RefClipScore(ClipScore):
     clip_text: bool = True
 
     name: ClassVar[str] = "refclipscore"
-    label: ClassVar[str] = "RefCLIPScore"
     needs: ClassVar[tuple[Need, ...]] = ("image", "references", "model")
     undefined_reason: ClassVar[str] = "0 / 0: neither the image nor a reference is like the caption"
+
+    @property
+    def label(self) -> str:
+        """The name of the metric in tables."""
+        return "RefCLIPScore"
 
     @property
     def range(self) -> tuple[float, float]:

@@ -17,8 +17,9 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution
-from captious.metrics.rows import Scored, find_blank_texts, score_encoded_captions
+from captious.metrics.statistic_rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models import loading
+from captious.models.checkpoints import PUBLISHED_RANK, Lora, LoraRule
 from captious.models.domain import describe_mismatch
 from captious.models.encoder import Encoder, TextEncoder, Weights, count_tokens, encoder_id
 from captious.models.features import EncodedRows, cosines, image_features, text_features
@@ -167,8 +168,11 @@ class EncoderMetric(Metric):
     weights: Weights = ""
 
     main: ClassVar[str] = "weights"
-    where_to_get: ClassVar[str] = "name an encoder, {name}(weights=…)"
-    """Advice of the error if no weights are named and there is no default."""
+
+    @property
+    def where_to_get(self) -> str:
+        """Advice of the error if no weights are named and there is no default."""
+        return f"name an encoder, {self.name}(weights=…)"
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -183,7 +187,7 @@ class EncoderMetric(Metric):
     def named_weights(self) -> Weights:
         """The weights. Raises InputError if none are named."""
         if not self.weights:
-            raise InputError(f"{self.name} needs weights: {self.where_to_get.format(name=self.name)}")
+            raise InputError(f"{self.name} needs weights: {self.where_to_get}")
         return self.weights
 
     def prepare(self, captions: CaptionSet) -> Any:
@@ -192,9 +196,27 @@ class EncoderMetric(Metric):
         return Shared(encoder, encoder_id(encoder))
 
     def model_settings(self, state: Any) -> Mapping[str, str]:
-        """Return the encoder by name and content, and its precision."""
+        """Return the encoder by name and content, its precision, and which of its LoRA tensors were added."""
         encoder: Encoder = state.value if isinstance(state, Shared) and state.value is not None else self.encoder()
-        return {"encoder": encoder_id(encoder), "precision": encoder.precision}
+        settings = {"encoder": encoder_id(encoder), "precision": encoder.precision}
+        lora = _get_lora(encoder)
+        return {**settings, "lora": str(lora)} if lora else settings
+
+
+def _get_lora(encoder: Encoder) -> Lora | None:
+    lora = getattr(encoder, "lora", None)  # encoders that are not on torch do not have it
+    return lora if isinstance(lora, Lora) else None
+
+
+def _warn_about_rank(label: str, encoder: Encoder) -> list[str]:
+    """Return a warning, in a list, if the rank is not that of the published files, which do not store their factor."""
+    lora = _get_lora(encoder)
+    if lora is None or lora.rank == PUBLISHED_RANK:
+        return []
+    return [
+        f"{label}: the LoRA tensors of {encoder.name} have rank {lora.rank}, those of the published files "
+        f"{PUBLISHED_RANK}; their product was multiplied by 1/{lora.rank}"
+    ]
 
 
 @dataclass(frozen=True)
@@ -204,11 +226,17 @@ class EncodedMetric(EncoderMetric, MeanMetric):
     ``weights`` is a hub id, a folder, a checkpoint file, or ``captious-mini``. ``order`` says whether an image is
     cropped or converted to RGB first; by default CLIP models crop first, as the reference implementations do, unless
     the folder of the weights specifies the order. ``activation`` replaces that of a checkpoint (``gelu`` for those of
-    OpenCLIP).
+    OpenCLIP). ``lora=all`` adds the LoRA tensors of a checkpoint, such as DAC's, to its weights.
     """
 
     order: Literal["crop-first", "rgb-first"] | None = None
     activation: Literal["gelu", "quick_gelu"] | None = None
+    lora: Literal["all"] | None = None
+
+    @property
+    def lora_rule(self) -> LoraRule | None:
+        """Which LoRA tensors of a checkpoint are added to its weights."""
+        return self.lora
 
     @property
     def prefix(self) -> str:
@@ -225,7 +253,7 @@ class EncodedMetric(EncoderMetric, MeanMetric):
 
     def encoder(self) -> Encoder:
         """Load the encoder with these options."""
-        return loading.load(self.named_weights, activation=self.activation, order=self.order)
+        return loading.load(self.named_weights, activation=self.activation, order=self.order, lora=self.lora_rule)
 
     def score_items(self, captions: CaptionSet, state: Shared[Encoder]) -> Scored:
         """Return one row per item: the sum of its candidates' values, and their number."""
@@ -234,7 +262,8 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         values = self.values(similar, captions, encoder)
         reasons = {**similar.faults, **find_blank_texts(captions, references="references" in self.needs)}
         scored = score_encoded_captions(self.label, captions, values, reasons, similar.lengths, encoder.limit)
-        return replace(scored, warnings=[*scored.warnings, *warn_outside_domain(self.label, captions, encoder)])
+        about_encoder = [*warn_outside_domain(self.label, captions, encoder), *_warn_about_rank(self.label, encoder)]
+        return replace(scored, warnings=[*scored.warnings, *about_encoder])
 
     def break_down(self, item: CaptionSet, state: Shared[Encoder]) -> Breakdown:
         """List detail units: each adds the score of the caption up to its end minus that of the caption before it."""

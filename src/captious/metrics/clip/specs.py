@@ -22,9 +22,9 @@ from captious.metrics.clip.encoded import (
 )
 from captious.metrics.contract import MeanMetric, Need
 from captious.metrics.explanation import Breakdown
-from captious.metrics.rows import Scored, candidate_means, find_blank_texts, warn_truncated
+from captious.metrics.statistic_rows import Scored, candidate_means, find_blank_texts, warn_truncated
 from captious.models.encoder import Encoder, Weights, encoder_id
-from captious.text.states import State
+from captious.text.corpus_states import State
 
 CITATION = (
     "Chen, Salazar, Kementchedjhieva. SPECS: specificity-enhanced CLIPScore for long image caption evaluation. 2025."

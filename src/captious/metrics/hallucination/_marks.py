@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from captious.captions import CaptionSet
-from captious.metrics.capture.metric import read_stop_nouns
+from captious.metrics.capture.capture import read_stop_nouns
 from captious.metrics.explanation import MarkedText, label_candidates
 from captious.render import Text, Why
 from captious.syntax.objects import NOT_THINGS

@@ -20,11 +20,11 @@ from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination._marks import Run, build_page_explanations, mark_captions
 from captious.metrics.judges._facts import ask_each, limit_list_tokens, read_bullets, require_complete
 from captious.metrics.judges.judged import PROMPTS, CallPlan, plan_requests, quote, read_prompt
-from captious.metrics.rows import Scored, candidate_means
+from captious.metrics.statistic_rows import Scored, candidate_means
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.models.encoder import TextEncoder, TextWeights
-from captious.models.sentences import load_sentences, sentence_vectors
+from captious.models.sentence_models import load_sentences, sentence_vectors
 from captious.options import get_runtime
 from captious.render import Column, Why
 from captious.syntax import parsing

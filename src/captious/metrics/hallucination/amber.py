@@ -19,7 +19,7 @@ from captious.errors import InputError, format_one_line
 from captious.metrics.contract import Metric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.hallucination._marks import build_page_explanations, format_wrong_share, mark_captions
-from captious.metrics.rows import Scored
+from captious.metrics.statistic_rows import Scored
 from captious.render import Column, Why
 from captious.syntax.lemmas import find_wordnet_lemma
 from captious.syntax.parsing import VECTORS, find_similar_words, format_version, load_vectors

@@ -25,7 +25,7 @@ from captious.metrics.hallucination.truth import (
     open_table,
     read_column_objects,
 )
-from captious.metrics.rows import Scored, format_ids
+from captious.metrics.statistic_rows import Scored, format_ids
 from captious.options import LemmaRule
 from captious.render import Column, Why
 from captious.syntax import parsing

@@ -18,9 +18,9 @@ from captious._core.files import digest, read_regular, write_atomically
 from captious.captions import CaptionSet
 from captious.errors import InputError, format_one_line
 from captious.io.coco import read_marked_objects
-from captious.io.columns import OBJECT_COLUMN
+from captious.io.columns import OBJECT_COLUMN, parse_image_number
 from captious.io.formats import read_rows
-from captious.io.images import get_image_name, parse_image_number
+from captious.io.images import get_image_name
 from captious.io.join import gather_references
 from captious.io.printed import parse_text_list
 from captious.options import LemmaRule

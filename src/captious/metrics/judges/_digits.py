@@ -16,7 +16,7 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.explanation import Contribution
 from captious.metrics.judges._yes_no import sum_yes_and_no
-from captious.metrics.judges.judged import CallPlan, JudgedMetric, JudgeSetup, Verdict, plan_requests, shorten
+from captious.metrics.judges.judged import CallPlan, JudgedMetric, JudgeSetup, JudgeVerdict, plan_requests, shorten
 from captious.models.chat.judge import Judge, ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request
 from captious.render import Column
@@ -91,7 +91,7 @@ def split_expectation(steps: Steps, renormalize: bool, name: Callable[[float], s
     return parts
 
 
-def smooth_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
+def smooth_decimal(reply: Reply, renormalize: bool = False) -> JudgeVerdict | None:
     """Smooth a number from 0 to 1 as FLEUR does; None if the server sent no probabilities.
 
     Expected first decimal, and the second where the reply has one that is not 0. Where the reply is 1, the leading
@@ -119,10 +119,10 @@ def smooth_decimal(reply: Reply, renormalize: bool = False) -> Verdict | None:
     parts = split_expectation(steps, renormalize, lambda worth: f"{worth:.12g}" if worth % 1 else f"{worth:.1f}")
     counted = (MERGED,) if merged else ()
     summary = f"the judge wrote {number[0]}"
-    return Verdict(sum(part.adds for part in parts), "", {"raw": raw}, parts, counted=counted, summary=summary)
+    return JudgeVerdict(sum(part.adds for part in parts), "", {"raw": raw}, parts, counted=counted, summary=summary)
 
 
-def smooth_yes(reply: Reply) -> Verdict | None:
+def smooth_yes(reply: Reply) -> JudgeVerdict | None:
     """Compute the probability of yes against no at the first token; None if the server sent no probabilities.
 
     >>> from captious.models.chat.messages import ReplyToken
@@ -141,7 +141,9 @@ def smooth_yes(reply: Reply) -> Verdict | None:
         for word, probability in chances.items()
     ]
     value = sum(part.adds for part in parts)
-    return Verdict(value, details={"raw": reply.text.strip()}, parts=parts, summary=f"yes with probability {value:.2f}")
+    return JudgeVerdict(
+        value, details={"raw": reply.text.strip()}, parts=parts, summary=f"yes with probability {value:.2f}"
+    )
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class SmoothedMetric(JudgedMetric):
                 raise InputError(f"{self.name}({name}={getattr(self, name)}): expected {name} of at least 1")
 
     @abstractmethod
-    def smooth(self, reply: Reply) -> Verdict | None:
+    def smooth(self, reply: Reply) -> JudgeVerdict | None:
         """Compute the expected number; None if the server sent no probabilities."""
 
     @abstractmethod
@@ -186,12 +188,12 @@ class SmoothedMetric(JudgedMetric):
             return [replace(request, top_logprobs=self.top) for request in requests]
         return self._repeat_requests(requests) if self.smoothing == "samples" else requests
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Read the number of each caption: smoothed over digits, over samples if that is impossible, or raw."""
         requests, judge = self.build_requests(captions, setup), setup.judge
         if self.smoothing == "none":
-            return ask_and_parse(judge, requests, lambda reply: Verdict(self.read_raw(reply)), what=self.label)
-        verdicts: list[Verdict | Failure | None] = [None] * len(requests)
+            return ask_and_parse(judge, requests, lambda reply: JudgeVerdict(self.read_raw(reply)), what=self.label)
+        verdicts: list[JudgeVerdict | Failure | None] = [None] * len(requests)
         if self.smoothing == "digits" and judge.can("logprobs"):
             verdicts = list(ask_and_parse(judge, self._prepare_requests(requests), self.smooth, what=self.label))
         unsmoothed = [index for index, verdict in enumerate(verdicts) if verdict is None]
@@ -200,7 +202,7 @@ class SmoothedMetric(JudgedMetric):
             verdicts[index] = mean
         return [verdict for verdict in verdicts if verdict is not None]
 
-    def _average_samples(self, requests: Sequence[Request], judge: Judge) -> list[Verdict | Failure]:
+    def _average_samples(self, requests: Sequence[Request], judge: Judge) -> list[JudgeVerdict | Failure]:
         """Average samples of each request: in one call if the server sends several replies, else in several calls."""
         if self.samples > 1 and judge.can("n"):
             replies = ask_and_parse(judge, self._request_all_samples(requests), self._read_raw_numbers, what=self.label)
@@ -230,7 +232,7 @@ class SmoothedMetric(JudgedMetric):
         return [replace(request, temperature=1.0, sample=number) for request in requests for number in numbers]
 
 
-def _average(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | Failure:
+def _average(values: Sequence[float | Failure] | Sequence[float]) -> JudgeVerdict | Failure:
     """Average the samples that could be read."""
     numbers = [value for value in values if not isinstance(value, Failure)]
     if not numbers:
@@ -241,4 +243,4 @@ def _average(values: Sequence[float | Failure] | Sequence[float]) -> Verdict | F
         for number, value in enumerate(numbers, 1)
     ]
     summary = f"mean of {len(numbers)} sample{'' if len(numbers) == 1 else 's'}"
-    return Verdict(sum(part.adds for part in parts), parts=parts, counted=(SAMPLED,), summary=summary)
+    return JudgeVerdict(sum(part.adds for part in parts), parts=parts, counted=(SAMPLED,), summary=summary)

@@ -23,8 +23,8 @@ from captious.metrics.judges._facts import (
     read_bullets,
     require_complete,
 )
-from captious.metrics.judges._questions import find_item_questions
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quote
+from captious.metrics.judges._question_metric import find_item_questions
+from captious.metrics.judges.judged import JudgeSetup, JudgeVerdict, quote
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -129,7 +129,7 @@ class AutoDQ(FactMetric):
         lists = [(item, find_item_events(item, setup)) for item in captions]
         return [self._build_check_request(item.candidate, events, setup) for item, events in lists if events]
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Collect the events of both texts with their relations, and compute the value."""
         items = list(captions)
         if self.schema:
@@ -191,7 +191,9 @@ class AutoDQ(FactMetric):
         prompt = setup.prompts["autodq_check"].format(text=quote(text), events=number_lines(events))
         return build_joint_request(Turn("user", prompt.strip()), [RELATIONS] * len(events), self.schema)
 
-    def _build_verdict(self, recall: CheckedEvents | Failure, precision: CheckedEvents | Failure) -> Verdict | Failure:
+    def _build_verdict(
+        self, recall: CheckedEvents | Failure, precision: CheckedEvents | Failure
+    ) -> JudgeVerdict | Failure:
         if isinstance(recall, Failure) or isinstance(precision, Failure):
             return next(one for one in (recall, precision) if isinstance(one, Failure))
         sums = (recall.share, precision.share, 1.0)
@@ -206,9 +208,9 @@ class AutoDQ(FactMetric):
             if one.events
         ]
         value = float(self.aggregate(np.asarray(sums)))
-        return Verdict(value, parts=parts, summary=", ".join(counts), sums=sums)
+        return JudgeVerdict(value, parts=parts, summary=", ".join(counts), sums=sums)
 
-    def build_breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+    def build_breakdown(self, verdicts: Sequence[JudgeVerdict]) -> Breakdown:
         """Break the value down by events: the part of each in recall or precision, times the derivative of F1."""
         breakdown = super().build_breakdown(verdicts)
         recall, precision, _ = np.mean([one.sums for one in verdicts], axis=0)

@@ -11,7 +11,7 @@ import numpy as np
 from captious._core.types import Floats
 from captious.io.questions import ItemQuestion
 from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer
-from captious.metrics.judges._questions import AnswerMark, GroupedQuestions
+from captious.metrics.judges._question_metric import AnswerMark, GroupedQuestions
 from captious.models.chat.messages import Failure
 
 YES, NO, NOT_MENTIONED = "yes", "no", "not_mentioned"

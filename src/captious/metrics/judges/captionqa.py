@@ -10,9 +10,15 @@ from captious.errors import InputError
 from captious.io.questions import ItemQuestion, normalize_answer
 from captious.metrics.contract import Shared
 from captious.metrics.judges._choices import LETTERS, YES_NO, AnswerOptions, ChosenAnswer, shuffle_options
-from captious.metrics.judges._questions import COLUMN, AnswerMark, GroupedQuestions, OwnQuestions, find_item_questions
+from captious.metrics.judges._question_metric import (
+    COLUMN,
+    AnswerMark,
+    GroupedQuestions,
+    OwnQuestions,
+    find_item_questions,
+)
 from captious.metrics.judges.judged import JudgeSetup
-from captious.metrics.rows import Scored
+from captious.metrics.statistic_rows import Scored
 from captious.models.chat.messages import Failure
 
 # The option that is added to a question.

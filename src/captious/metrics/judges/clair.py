@@ -10,7 +10,7 @@ from captious.metrics.contract import Need
 from captious.metrics.judges.judged import (
     JudgedMetric,
     JudgeSetup,
-    Verdict,
+    JudgeVerdict,
     format_list,
     join_prompts,
     parse_number,
@@ -80,18 +80,18 @@ class Clair(JudgedMetric):
         }
         return [Request((Turn("user", text),), schema=schema if self.schema else None) for text in texts]
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Collect the score of each item with the judge's reason."""
         if self.schema:
             setup.judge.can("schema")  # recorded in the signature; the schema is sent in any case
         return ask_and_parse(setup.judge, self.build_requests(captions, setup), parse_score, what=self.label)
 
 
-def parse_score(reply: Reply) -> Verdict:
+def parse_score(reply: Reply) -> JudgeVerdict:
     """Parse the score and the reason of a reply.
 
     >>> parse_score(Reply('{"score": 85, "reason": "Both show a dog."}')).value
     0.85
     """
     answer = read_json_object(reply.text, "score")
-    return Verdict(parse_number(answer["score"], 0, 100) / 100, str(answer.get("reason") or ""))
+    return JudgeVerdict(parse_number(answer["score"], 0, 100) / 100, str(answer.get("reason") or ""))

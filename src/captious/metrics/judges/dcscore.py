@@ -27,7 +27,7 @@ from captious.metrics.judges._facts import (
     require_all,
     require_complete,
 )
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quote, shorten
+from captious.metrics.judges.judged import JudgeSetup, JudgeVerdict, quote, shorten
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -159,7 +159,7 @@ class DCScore(FactMetric):
         """Build the requests that list the facts of each caption."""
         return [self._build_list_request(item.candidate, setup) for item in captions]
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """List, match and check the facts of each caption, and compute the value."""
         facts = self._extract_facts(self.build_requests(captions, setup), setup, "in the caption")
         oracle = self._list_oracle_facts(captions, setup)
@@ -229,7 +229,7 @@ class DCScore(FactMetric):
 
     def _build_verdict(
         self, lists: FactLists | Failure, matches: list[Matches] | Failure, checks: list[Checks] | Failure
-    ) -> Verdict | Failure:
+    ) -> JudgeVerdict | Failure:
         if isinstance(lists, Failure) or isinstance(matches, Failure) or isinstance(checks, Failure):
             return next(one for one in (lists, matches, checks) if isinstance(one, Failure))
         relevant = [fact.relevant for fact in lists.facts]
@@ -267,11 +267,11 @@ class DCScore(FactMetric):
         true = sum(part.details["true"] for part in parts)
         rates = f"precision {over_all.precision:.2f}, recall {over_all.recall:.2f}"
         summary = f"{true:.3g} of {len(parts)} facts true, {rates}"
-        return Verdict(
+        return JudgeVerdict(
             value, details=factors, parts=parts, counted=[ORACLE_LISTS] if lists.own else [], summary=summary
         )
 
-    def build_breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+    def build_breakdown(self, verdicts: Sequence[JudgeVerdict]) -> Breakdown:
         """Break the value down by facts, with precision, recall and F1 of a single candidate."""
         breakdown = super().build_breakdown(verdicts)
         factors = [one.details for one in verdicts]

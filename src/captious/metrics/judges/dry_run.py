@@ -17,6 +17,7 @@ from captious.models.chat.judge import Usage, format_cost
 from captious.models.chat.messages import CHARACTERS, IMAGE_TOKENS
 from captious.options import get_runtime
 from captious.render import Column, Document, Result, Table
+from captious.render.answers import count_noun
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,7 +69,14 @@ class DryRun(Result):
         if sum(plan.calls + plan.stored for plan in self.plans.values()) > self.total.calls + self.total.stored:
             notes.append("A question that several rows share is asked once: it counts in each row, and once in all.")
         title = f"{self.total.calls:,} calls"
-        return Document(title, "", [table], self.warnings, notes, data=self.data(), name="dry-run")
+        total = self.total
+        cost = f", {format_cost(self.cost(total))}" if priced else ""
+        stored = f"; {count_noun(total.stored, 'reply', 'replies')} are stored already" if total.stored else ""
+        answer = (
+            f"It would take {count_noun(total.calls, 'call')} with about {total.prompt_tokens:,} tokens of questions "
+            f"and {total.reply_tokens:,} of replies{cost}{stored}."
+        )
+        return Document(title, "", [table], self.warnings, notes, data=self.data(), name="dry-run", answer=answer)
 
     def data(self) -> dict[str, Any]:
         """Return the numbers as JSON values."""

@@ -12,9 +12,9 @@ from captious.io.join import format_first
 from captious.io.questions import ANSWER_COLUMN, QUESTION_COLUMN, ItemQuestion, QuestionTable, normalize_answer
 from captious.metrics.contract import Shared
 from captious.metrics.judges._choices import YES_NO, AnswerOptions, ChosenAnswer
-from captious.metrics.judges._questions import AnswerMark, AskedItem, QuestionMetric
+from captious.metrics.judges._question_metric import AnswerMark, AskedItem, QuestionMetric
 from captious.metrics.judges.judged import JudgeSetup
-from captious.metrics.rows import Scored
+from captious.metrics.statistic_rows import Scored
 from captious.models.chat.messages import Failure
 
 UNKNOWN_PARENT = "a parent is not a question of the item"
@@ -58,7 +58,7 @@ class Dsg(QuestionMetric):
 
     @property
     def label(self) -> str:
-        """The label, and whether dependencies count."""
+        """DSG; it says so if dependencies are ignored."""
         return "DSG" if self.dependencies else "DSG without dependencies"
 
     def refuse_unfit_question(self, question: ItemQuestion, where: str) -> None:
@@ -102,28 +102,28 @@ class Dsg(QuestionMetric):
         return match is not None and match[0] in table.unread_parents
 
     def hint(self, reason: str) -> str:
-        """Say what helps if a parent is unknown."""
+        """Return the advice for an unknown parent."""
         if reason.startswith(UNKNOWN_PARENT):
             return "; parents are ids of questions of the same item; pass dsg(dependencies=no) to ignore them"
         return super().hint(reason)
 
     def mark(self, question: ItemQuestion, answer: ChosenAnswer) -> AnswerMark:
-        """Mark an answer without its parents: 1 for yes."""
+        """Mark one answer, whatever the answers to its parents: 1 point for yes."""
         yes = answer.text == "yes"
         return AnswerMark(float(yes), "right" if yes else "wrong")
 
     def mark_all(self, questions: Sequence[ItemQuestion], answers: Sequence[ChosenAnswer]) -> list[AnswerMark]:
-        """Mark answers: 1 for yes, unless a parent is answered no."""
+        """Mark the answers of an item: 1 point for yes, unless a parent is not answered yes."""
         marks = super().mark_all(questions, answers)
         if not self.dependencies:
             return marks
-        denied = {
+        reasons = {
             question.id: f"{'is answered no' if answer.text else 'has no readable answer'}: {question.text}"
             for question, answer in zip(questions, answers, strict=True)
             if answer.text != "yes"
         }
         for index, question in enumerate(questions):
-            parent = next((one for one in question.parents if one in denied), None)
+            parent = next((one for one in question.parents if one in reasons), None)
             if parent is not None and marks[index].points:
-                marks[index] = AnswerMark(0.0, "not counted", f"question {parent} {denied[parent]}")
+                marks[index] = AnswerMark(0.0, "not counted", f"question {parent} {reasons[parent]}")
         return marks

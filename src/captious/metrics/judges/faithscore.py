@@ -22,7 +22,7 @@ from captious.metrics.judges._facts import (
     require_complete,
 )
 from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, build_yes_no_request
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quote, shorten
+from captious.metrics.judges.judged import JudgeSetup, JudgeVerdict, quote, shorten
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -126,7 +126,7 @@ class FaithScore(FactMetric):
             for one in pieces
         ]
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """List and verify the facts of each caption, and compute the share of true ones."""
         parsers = [partial(read_labels, sentences=split_sub_sentences(item.candidate)) for item in captions]
         described = ask_each(setup.judge, self.build_requests(captions, setup), parsers, f"{self.label}: labels")
@@ -145,7 +145,7 @@ class FaithScore(FactMetric):
 
     def _build_verdict(
         self, described: Description | Failure, facts: list[AtomicFact] | Failure, answers: list[YesNoAnswer] | Failure
-    ) -> Verdict | Failure:
+    ) -> JudgeVerdict | Failure:
         if isinstance(described, Failure) or isinstance(facts, Failure) or isinstance(answers, Failure):
             return next(one for one in (described, facts, answers) if isinstance(one, Failure))
         if not facts:
@@ -166,7 +166,7 @@ class FaithScore(FactMetric):
             )
             for fact, answer in zip(facts, answers, strict=True)
         ]
-        return Verdict(
+        return JudgeVerdict(
             compute_share(verdicts), parts=parts, counted=counted, summary=format_count(verdicts, "fact", "true")
         )
 
@@ -228,7 +228,7 @@ def read_facts(reply: Reply) -> list[AtomicFact]:
     return facts
 
 
-def judge_sentences(sentences: Sequence[str], facts: Sequence[AtomicFact], verdicts: Sequence[bool]) -> Verdict:
+def judge_sentences(sentences: Sequence[str], facts: Sequence[AtomicFact], verdicts: Sequence[bool]) -> JudgeVerdict:
     """Compute the share of sub-sentences that name no entity of a false fact, and list the false facts of the others.
 
     An entity is the last word of a fact of that category: "There is a dog." A final s does not count.
@@ -248,7 +248,7 @@ def judge_sentences(sentences: Sequence[str], facts: Sequence[AtomicFact], verdi
         for sentence, wrong in zip(sentences, blamed, strict=True)
     ]
     right = [not wrong for wrong in blamed]
-    return Verdict(compute_share(right), parts=parts, summary=format_count(right, "sub-sentence", "right"))
+    return JudgeVerdict(compute_share(right), parts=parts, summary=format_count(right, "sub-sentence", "right"))
 
 
 def _split_words(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from captious.captions import CaptionSet, Item
+from captious.errors import InputError
 from captious.metrics.contract import Need, Shared
 from captious.metrics.judges._digits import SmoothedMetric, find_number, smooth_decimal, smooth_yes
 from captious.metrics.judges._yes_no import read_word
@@ -14,7 +15,7 @@ from captious.metrics.judges.judged import (
     PROMPTS,
     CallPlan,
     JudgeSetup,
-    Verdict,
+    JudgeVerdict,
     format_list,
     join_prompts,
     quote,
@@ -54,9 +55,13 @@ class _Rating(SmoothedMetric):
 
     def _build_turn(self, item: Item, prompt: str) -> Turn:
         """Build the turn about the only candidate of an item."""
-        texts = {"caption": quote(item.candidate), "references": format_list(item.references)}
+        texts = {"caption": self.format_caption(item.candidate), "references": format_list(item.references)}
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
+
+    def format_caption(self, caption: str) -> str:
+        """Format a caption for the prompt: in quotation marks, so that it cannot continue the prompt."""
+        return quote(caption)
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
         """Plan the ratings, and with ``why`` a second request for each that is not stored."""
@@ -67,12 +72,12 @@ class _Rating(SmoothedMetric):
         tokens = plan.prompt_tokens * calls // max(plan.calls, 1)
         return plan + CallPlan(calls, 0, tokens + 30 * calls, 60 * calls)
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Collect the score of each caption, and the reason if requested."""
         verdicts = super().collect_verdicts(captions, setup)
         if not self.why:
             return verdicts
-        rated = {index: one for index, one in enumerate(verdicts) if isinstance(one, Verdict)}
+        rated = {index: one for index, one in enumerate(verdicts) if isinstance(one, JudgeVerdict)}
         questions = self.build_requests(captions, setup)
         conversations = [
             Request(
@@ -87,7 +92,7 @@ class _Rating(SmoothedMetric):
                 verdicts[index] = replace(one, reason=reason)
         return verdicts
 
-    def smooth(self, reply: Reply) -> Verdict | None:
+    def smooth(self, reply: Reply) -> JudgeVerdict | None:
         """Compute the expected number, or the probability of yes."""
         return smooth_yes(reply) if self.answer == "yes-no" else smooth_decimal(reply, self.renormalize)
 
@@ -105,7 +110,7 @@ class _Rating(SmoothedMetric):
         return "; fleur(context=references) judges by the references alone" if blind else super().hint(reason)
 
 
-def _get_raw_rating(verdict: Verdict) -> str:
+def _get_raw_rating(verdict: JudgeVerdict) -> str:
     """Return the rating as the judge wrote it."""
     return str(verdict.details.get("raw", f"{verdict.value:.2f}"))
 
@@ -136,17 +141,34 @@ class Fleur(_Rating):
     models too small to rate by numbers. Neither is FLEUR as published, and the label says so. ``prompt`` names a file
     with ``{caption}``, and with ``{references}`` where they are the context.
 
+    ``preset=expert`` is EXPERT (Kim, Kim, Jeong, Cho, Cho. ACL Findings 2025): a LLaVA fine-tuned to rate, with the
+    same arithmetic. Such a model was trained with one prompt, so ``prompt`` must name a file with its authors'
+    scoring prompt (in ``expert.py`` of hjkim811/EXPERT) and ``{caption}``. The caption gets no quotation marks.
+
     >>> Fleur("llava").label, Fleur("smollm2", context="references", answer="yes-no").label
     ('FLEUR', 'FLEUR (text only, yes/no)')
     """
 
     context: Literal["image", "references"] = "image"
+    preset: Literal["fleur", "expert"] = "fleur"
 
     name: ClassVar[str] = "fleur"
     citation: ClassVar[str] = (
         "Lee, Park, Kang. FLEUR: An Explainable Reference-Free Evaluation Metric for Image Captioning Using a Large "
         "Multimodal Model. ACL 2024."
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.preset == "fleur":
+            return
+        if not self.prompt:
+            raise InputError(
+                "fleur(preset=expert) needs prompt: a file with the scoring prompt of expert.py in the repository "
+                "hjkim811/EXPERT, with {caption} in place of the caption"
+            )
+        if self.context != "image" or self.answer != "number" or self.why:
+            raise InputError("fleur(preset=expert): expected it without context, answer and why, which are FLEUR's")
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -163,9 +185,15 @@ class Fleur(_Rating):
         """The file with the first part of the prompt."""
         return "fleur" if self.context == "image" else "fleur_text"
 
+    def format_caption(self, caption: str) -> str:
+        """Format a caption for the prompt; EXPERT was trained with captions on one line, without quotation marks."""
+        return " ".join(caption.split()) if self.preset == "expert" else quote(caption)
+
     @property
     def label(self) -> str:
-        """FLEUR, and how it differs from what was published."""
+        """EXPERT, or FLEUR and how it differs from what was published."""
+        if self.preset == "expert":
+            return "EXPERT"
         return _format_label("FLEUR", text_only=self.context != "image", answer=self.answer)
 
 

@@ -14,7 +14,7 @@ from captious.metrics.judges.judged import (
     PROMPTS,
     JudgedMetric,
     JudgeSetup,
-    Verdict,
+    JudgeVerdict,
     format_list,
     quote,
     read_prompt,
@@ -103,14 +103,14 @@ class Gpt4Eval(JudgedMetric):
                 requests.append(Request((system, Turn("user", text)), temperature=TEMPERATURE))
         return requests
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Collect the scores of each caption and its reference, and the judge's explanation."""
         reviews = ask_and_parse(setup.judge, self.build_requests(captions, setup), parse_review, what=self.label)
         number = len(captions)
         orders = [reviews[:number], [_swap_review(one) for one in reviews[number:]]] if self.swap else [reviews]
         return [self._build_verdict(list(same)) for same in zip(*orders, strict=True)]
 
-    def _build_verdict(self, reviews: list[ReviewScores | Failure]) -> Verdict | Failure:
+    def _build_verdict(self, reviews: list[ReviewScores | Failure]) -> JudgeVerdict | Failure:
         """Build the verdict from the reviews of one caption in one or both orders, the reference's score first."""
         scores = [one for one in reviews if isinstance(one, ReviewScores)]
         if len(scores) < len(reviews):
@@ -127,7 +127,7 @@ class Gpt4Eval(JudgedMetric):
         ]
         caption = sum(one.second for one in scores) / len(scores)
         summary = f"caption {caption:g}, reference {reference:g} of {HIGHEST:g}"
-        return Verdict(math.fsum(part.adds for part in parts), parts=parts, weight=weight, summary=summary)
+        return JudgeVerdict(math.fsum(part.adds for part in parts), parts=parts, weight=weight, summary=summary)
 
 
 def _swap_review(review: ReviewScores | Failure) -> ReviewScores | Failure:

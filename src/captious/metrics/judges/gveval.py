@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from captious.captions import CaptionSet, Item
 from captious.metrics.contract import Need
 from captious.metrics.judges._digits import SAMPLED, SmoothedMetric, digit_probabilities, split_expectation
-from captious.metrics.judges.judged import JudgeSetup, Verdict, format_list, join_prompts, quote, shorten
+from captious.metrics.judges.judged import JudgeSetup, JudgeVerdict, format_list, join_prompts, quote, shorten
 from captious.models.chat.messages import Reply, Request, Turn
 
 TEMPERATURE = 1.0
@@ -88,7 +88,7 @@ class GVEval(SmoothedMetric):
         image = (item.fields["image"],) if "image" in self.needs else ()
         return Turn("user", prompt.format(**{name: texts[name] for name in self.fields}), image)
 
-    def smooth(self, reply: Reply) -> Verdict | None:
+    def smooth(self, reply: Reply) -> JudgeVerdict | None:
         """Compute the expected number; the evaluation before it is the reason."""
         number = find_rating(reply.text)
         position = reply.find_token(number.start(1))
@@ -111,7 +111,7 @@ class GVEval(SmoothedMetric):
         parts = split_expectation(steps, renormalize=True, name=lambda worth: f"{100 * worth:.12g}")
         value = math.fsum(part.adds for part in parts)
         reason, raw = _get_reason(reply, number), int(number[1])
-        return Verdict(value, reason, {"raw": raw}, parts, counted=counted, summary=f"the judge wrote {raw}")
+        return JudgeVerdict(value, reason, {"raw": raw}, parts, counted=counted, summary=f"the judge wrote {raw}")
 
     def read_raw(self, reply: Reply) -> float:
         """Read the number, divided by 100."""

@@ -20,7 +20,7 @@ from captious.errors import InputError, format_one_line
 from captious.io.questions import QuestionTable
 from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Contribution, Explanation, label_candidates
-from captious.metrics.rows import Scored, find_blank_texts, find_missing_inputs
+from captious.metrics.statistic_rows import Scored, find_blank_texts, find_missing_inputs
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import get_runtime
@@ -34,7 +34,7 @@ LONGEST_REPLY = 2000
 
 
 @dataclass(frozen=True)
-class Verdict:
+class JudgeVerdict:
     """The judgment of one caption."""
 
     value: float
@@ -184,7 +184,7 @@ class JudgedMetric(MeanMetric):
         """Build the first requests about each item, which has one candidate unless they are judged together."""
 
     @abstractmethod
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Collect the judge's verdict on each item of such a set."""
 
     def plan(self, captions: CaptionSet, setup: JudgeSetup) -> CallPlan:
@@ -223,7 +223,7 @@ class JudgedMetric(MeanMetric):
             by_item.setdefault(int(owners[index]), reasons[index])
         counts["unreadable"] = sum(reason.startswith("unreadable") for reason in reasons.values())
         notes = [f"{self.label}: {chat.usage.since(before).line(chat.judging.prices)}"] if chat and asked else []
-        given = np.array([one.value for one in verdicts if isinstance(one, Verdict)])
+        given = np.array([one.value for one in verdicts if isinstance(one, JudgeVerdict)])
         warnings = []
         if len(given) >= SUSPICIOUS_TIES and (given == given[0]).all():
             warnings = [
@@ -232,11 +232,11 @@ class JudgedMetric(MeanMetric):
             ]
         return Scored(rows, by_item, counts, warnings, notes)
 
-    def get_statistics(self, verdict: Verdict) -> Sequence[float]:
+    def get_statistics(self, verdict: JudgeVerdict) -> Sequence[float]:
         """Return the row of one verdict; the rows of an item's candidates add up."""
         return verdict.sums or (verdict.value * verdict.weight, verdict.weight)
 
-    def compute_value(self, verdicts: Sequence[Verdict]) -> float:
+    def compute_value(self, verdicts: Sequence[JudgeVerdict]) -> float:
         """Compute the value of an item from the verdicts on its candidates."""
         return float(self.aggregate(np.sum([self.get_statistics(one) for one in verdicts], axis=0)))
 
@@ -255,7 +255,7 @@ class JudgedMetric(MeanMetric):
         """Break the value down by verdicts, or by their parts, with the judge's words; reads stored replies only."""
         units, _ = self._split_units(item)
         return self.build_breakdown(
-            [one for one in self.collect_verdicts(units, state.value) if isinstance(one, Verdict)]
+            [one for one in self.collect_verdicts(units, state.value) if isinstance(one, JudgeVerdict)]
         )
 
     def break_down_missing(self, item: CaptionSet, state: Shared[JudgeSetup]) -> Breakdown:
@@ -279,15 +279,15 @@ class JudgedMetric(MeanMetric):
         except InputError as error:
             get_runtime().log(f"{self.label}: the page shows no reasons ({error})")
             return []
-        by_item: list[list[Verdict | Failure]] = [[] for _ in indices]
+        by_item: list[list[JudgeVerdict | Failure]] = [[] for _ in indices]
         for owner, reason in zip(self._get_owners(chosen)[list(reasons)].tolist(), reasons.values(), strict=True):
             by_item[owner].append(Failure(reason))
         for owner, verdict in zip(self._get_owners(chosen)[asked].tolist(), verdicts, strict=True):
             by_item[owner].append(verdict)
         return [self._explain_item(id, own) for id, own in zip(chosen.ids, by_item, strict=True)]
 
-    def _explain_item(self, id: str, verdicts: Sequence[Verdict | Failure]) -> Why:
-        readable = [one for one in verdicts if isinstance(one, Verdict)]
+    def _explain_item(self, id: str, verdicts: Sequence[JudgeVerdict | Failure]) -> Why:
+        readable = [one for one in verdicts if isinstance(one, JudgeVerdict)]
         reason = next((one.reason for one in verdicts if isinstance(one, Failure)), "" if verdicts else "no candidates")
         breakdown = _list_unread_replies(verdicts) if reason else self.build_breakdown(readable)
         value = math.nan if reason else self.compute_value(readable)
@@ -296,7 +296,7 @@ class JudgedMetric(MeanMetric):
         explanation = Explanation(str(self), self.label, id, value, breakdown, reason)
         return Why(breakdown.summary, explanation.sections())
 
-    def build_breakdown(self, verdicts: Sequence[Verdict]) -> Breakdown:
+    def build_breakdown(self, verdicts: Sequence[JudgeVerdict]) -> Breakdown:
         """Build the breakdown of one item's value from its verdicts."""
         together = self.candidates_together or len(verdicts) == 1
         names = [self.label] if together else label_candidates(len(verdicts))
@@ -327,7 +327,7 @@ class JudgedMetric(MeanMetric):
         return settings
 
 
-def _list_unread_replies(verdicts: Sequence[Verdict | Failure]) -> Breakdown:
+def _list_unread_replies(verdicts: Sequence[JudgeVerdict | Failure]) -> Breakdown:
     """Show the replies that could not be parsed."""
     replies = dict.fromkeys(one.reply for one in verdicts if isinstance(one, Failure) and one.reply)
     notes = [f"the judge replied: {_truncate_reply(reply)}" for reply in replies]

@@ -22,7 +22,7 @@ from captious.metrics.judges._facts import (
     require_complete,
 )
 from captious.metrics.judges._yes_no import BY_WORDS, YesNoAnswer, ask_yes_no, build_yes_no_request
-from captious.metrics.judges.judged import JudgeSetup, Verdict, quote
+from captious.metrics.judges.judged import JudgeSetup, JudgeVerdict, quote
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
 
@@ -89,7 +89,7 @@ class RlaifV(FactMetric):
             for text in (item.candidate for item in captions)
         ]
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """List the facts of each caption, turn them into questions, and collect the answers."""
         requests = self.build_requests(captions, setup)
         listed = ask_each(setup.judge, requests, [read_fact_list] * len(requests), f"{self.label}: facts")
@@ -110,7 +110,7 @@ class RlaifV(FactMetric):
 
     def _build_verdict(
         self, facts: list[str] | Failure, questions: list[str] | Failure, answers: list[YesNoAnswer] | Failure
-    ) -> Verdict | Failure:
+    ) -> JudgeVerdict | Failure:
         if isinstance(facts, Failure) or isinstance(questions, Failure) or isinstance(answers, Failure):
             return next(one for one in (facts, questions, answers) if isinstance(one, Failure))
         amounts = compute_fact_values(answers, self.value)
@@ -128,7 +128,7 @@ class RlaifV(FactMetric):
         ]
         counted = [BY_WORDS] if any(answer.by_words for answer in answers) else []
         summary = format_count([answer.yes for answer in answers], "fact", "accepted")
-        return Verdict(sum(amounts), parts=parts, counted=counted, summary=summary)
+        return JudgeVerdict(sum(amounts), parts=parts, counted=counted, summary=summary)
 
     def estimate_later_calls(self, item: Item, facts: int, setup: JudgeSetup) -> list[tuple[Request, int, int]]:
         """Estimate the call for the questions, and one for each answer."""

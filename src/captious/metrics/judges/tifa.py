@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from captious.io.questions import ItemQuestion
 from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer, shuffle_options
-from captious.metrics.judges._questions import AnswerMark, QuestionMetric
+from captious.metrics.judges._question_metric import AnswerMark, QuestionMetric
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from captious.errors import InputError
 from captious.io.questions import ItemQuestion
 from captious.metrics.judges._choices import AnswerOptions, ChosenAnswer
 from captious.metrics.judges._facts import read_prompt_folder
-from captious.metrics.judges._questions import AnswerMark, AskedItem, QuestionMetric
+from captious.metrics.judges._question_metric import AnswerMark, AskedItem, QuestionMetric
 from captious.metrics.judges._yes_no import read_word
 from captious.metrics.judges.judged import (
     CallPlan,

@@ -10,7 +10,7 @@ from captious.captions import CaptionSet
 from captious.metrics.contract import Need
 from captious.metrics.explanation import Contribution
 from captious.metrics.judges._yes_no import ALTERNATIVES, sum_yes_and_no
-from captious.metrics.judges.judged import JudgedMetric, JudgeSetup, Verdict, quote, shorten
+from captious.metrics.judges.judged import JudgedMetric, JudgeSetup, JudgeVerdict, quote, shorten
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 from captious.render import Column
@@ -63,11 +63,11 @@ class VqaScore(JudgedMetric):
         ]
         return [Request((turn,), max_tokens=1, top_logprobs=ALTERNATIVES) for turn in turns]
 
-    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[Verdict | Failure]:
+    def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Collect the probability of yes for each caption."""
         return ask_and_parse(setup.judge, self.build_requests(captions, setup), self.read, tries=1, what=self.label)
 
-    def read(self, reply: Reply) -> Verdict:
+    def read(self, reply: Reply) -> JudgeVerdict:
         """Read the probability of yes in a reply.
 
         >>> from captious.models.chat.messages import ReplyToken
@@ -85,4 +85,4 @@ class VqaScore(JudgedMetric):
             Contribution(word, (word == "yes") * chance / total, details={"probability": chance / total})
             for word, chance in (("yes", yes), ("no", no))
         ]
-        return Verdict(yes / total, parts=parts, summary=f"yes with probability {yes / total:.2f}")
+        return JudgeVerdict(yes / total, parts=parts, summary=f"yes with probability {yes / total:.2f}")

@@ -15,8 +15,8 @@ import numpy as np
 from captious._core.hashing import hash_text
 from captious._core.languages import ENGLISH
 from captious._core.types import Bools, Ints
+from captious.metrics.meteor._compiled_tables import Tables, expand_ranges, find_synset_members, hash_spans
 from captious.metrics.meteor._stem import load_snowball, stem
-from captious.metrics.meteor._tables import Tables, expand_ranges, find_synset_members, hash_spans
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
 # Number of pairs of words that are compared at a time.

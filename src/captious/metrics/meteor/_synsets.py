@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captious.metrics.meteor import resources
-from captious.metrics.meteor._tables import find_synsets
+from captious.metrics.meteor._compiled_tables import find_synsets
 
 
 class Synsets:

@@ -23,7 +23,7 @@ from captious._core.languages import ENGLISH
 from captious._core.types import Floats, Ints
 from captious.errors import InputError, format_suggestion
 from captious.metrics.meteor._align import EXACT, Matches, SentenceBatch, align, find_matches, read_batch
-from captious.metrics.meteor._tables import Tables, expand_ranges
+from captious.metrics.meteor._compiled_tables import Tables, expand_ranges
 
 # The alphabet of the original, written with escapes: Latin, Latin-1, Latin Extended-A (almost), Cyrillic, phonetic.
 _ALPHA = (

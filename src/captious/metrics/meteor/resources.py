@@ -29,7 +29,7 @@ from captious._core.files import expand_home, get_data_folder, refuse_irregular
 from captious._core.hashing import hash_text
 from captious._core.languages import find_language
 from captious.errors import InputError
-from captious.metrics.meteor._tables import FORMAT, MULTIPLIER, DamagedTables, HashTable, Tables, UInt64
+from captious.metrics.meteor._compiled_tables import FORMAT, MULTIPLIER, DamagedTables, HashTable, Tables, UInt64
 from captious.options import get_runtime
 
 if TYPE_CHECKING:

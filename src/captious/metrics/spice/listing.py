@@ -14,10 +14,10 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Shared
 from captious.metrics.spice.graphs import SceneGraph, compare_graphs, get_labels, match_tuples
-from captious.metrics.spice.metric import Spice, SpiceResources
+from captious.metrics.spice.spice import Spice, SpiceResources
 from captious.render import Document, Graph, Phrase, Result, Span, Statement, Table
 from captious.render.document import Tone, Value
-from captious.render.tables import write_jsonl
+from captious.render.exports import write_jsonl
 from captious.syntax import parsing
 
 TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: ""}

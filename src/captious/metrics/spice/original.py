@@ -15,9 +15,9 @@ from captious._core.files import digest, expand_home, read_regular
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Metric, Need, Shared
-from captious.metrics.rows import Scored, item_means
 from captious.metrics.spice.graphs import Subset
-from captious.metrics.spice.metric import Spice
+from captious.metrics.spice.spice import Spice
+from captious.metrics.statistic_rows import Scored, item_means
 
 ABSENT = "the original's output has no such id"
 EXPECTED = "expected the output of SPICE's Java program: [{image_id, scores: {All: {f, …}, …}}, …]"

@@ -23,6 +23,7 @@ from captious.metrics.style.onlystyle import (
     score_own_styles,
 )
 from captious.render import Chart, Column, Document, Result, Series, Table
+from captious.render.answers import join_names
 from captious.render.document import Value
 from captious.text.tokenizers import find_tokenizer
 
@@ -102,6 +103,11 @@ class StyleWords(Result):
             sections=[Table("words", "", columns, rows, note, breaks), *charts],
             signatures=[self.model.signature],
             data={"styles": {style: [word._asdict() for word in words] for style, words in self.words.items()}},
+            answer=" ".join(
+                f"{style} is marked most by {join_names([f'“{word.ngram}”' for word in words[:3]])}."
+                for style, words in list(self.words.items())[:4]
+                if words
+            ),
         )
 
 
@@ -199,7 +205,20 @@ class ClosestStyles(Result):
             notes=notes,
             signatures=[self.model.signature],
             data={"caption": self.caption, "styles": dict(self.ranking), "style": self.style, "why": self.why.data()},
+            answer=self._answer(),
         )
+
+    def _answer(self) -> str:
+        """Return the plain answer: the closest style, how far the next one is, and what speaks for it."""
+        if self.tied:
+            return f"No style is closest: {join_names(self.tied)} tie."
+        (closest, score), *others = self.ranking
+        text = f"The caption is closest to {closest} (OnlyStyle {score:+.4f})"
+        if others:
+            text += f"; the next is {others[0][0]} ({others[0][1]:+.4f})"
+        parts = sorted(self.why.breakdown.parts, key=lambda part: -part.adds)
+        words = join_names([f"“{part.name}”" for part in parts if part.adds > 0], 3)
+        return f"{text}. {f'What speaks for {self.style}: {words}.' if words else f'Nothing speaks for {self.style}.'}"
 
 
 def explain(

@@ -13,7 +13,7 @@ from captious._core.languages import AUTO, SPACED_TOKENIZERS, Scripts, choose_to
 from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
 from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
-from captious.text.tables import NgramTable, TextTable
+from captious.text.ngram_tables import NgramTable, TextTable
 from captious.text.tokenizers import find_tokenizer
 
 # Default tokenizer.

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from captious._core.files import digest
 from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError, format_suggestion
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 ORDERS = 4
 Whole = npt.NDArray[np.integer[Any]]

@@ -15,12 +15,12 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.rows import Scored, give_reason
-from captious.metrics.style.files import load_once
+from captious.metrics.statistic_rows import Scored, give_reason
 from captious.metrics.style.fitting import build_sorted_table, strip_version
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
+from captious.metrics.style.model_files import load_once
 from captious.render import Column
-from captious.text.tables import NgramTable, TextTable
+from captious.text.ngram_tables import NgramTable, TextTable, run_indices
 
 
 @dataclass(frozen=True)
@@ -304,9 +304,7 @@ def expand_runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
     [[0, 1, 3, 4, 5], [2, 3]]
     """
     lengths = starts[chosen + 1] - starts[chosen]
-    # One arange over all runs, shifted by the start of each run less the lengths of the runs before it.
-    shift = np.repeat(starts[chosen] - (np.cumsum(lengths) - lengths), lengths)
-    return np.arange(len(shift)) + shift, lengths
+    return run_indices(starts[chosen], lengths), lengths
 
 
 def sum_by_key(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:

@@ -14,11 +14,11 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
-from captious.metrics.rows import Scored
+from captious.metrics.statistic_rows import Scored
 from captious.metrics.style.model import ORDERS, StyleModel, Whole
 from captious.metrics.style.onlystyle import StyleMetric, expand_runs, sum_by_key, tokenize_captions
 from captious.render import Column
-from captious.text.tables import TextTable
+from captious.text.ngram_tables import TextTable
 
 # The width of the Gaussian length penalty, as in CIDEr-D.
 SIGMA = 6.0

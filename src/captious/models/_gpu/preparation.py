@@ -40,7 +40,10 @@ def is_on_gpu(encoder: TextEncoder) -> bool:
 
 
 def make_gpu_preparation(encoder: Encoder, decode: Decoding) -> GpuPreparation | None:
-    """Return the GPU's preparation of an encoder's images; None if Pillow must resize, which ``fast`` refuses."""
+    """Return the image preparation on the encoder's GPU; None without a GPU, or if it could not resize exactly.
+
+    With ``decode="fast"`` InputError is raised instead of returning None.
+    """
     preparation: Any = getattr(encoder, "preparation", None)
     device = getattr(encoder, "device", "cpu")
     possible = is_on_gpu(encoder) and isinstance(preparation, ImagePreprocessing)
@@ -69,7 +72,7 @@ class GpuPreparation:
         self.resize = GpuResizer(preparation, device)
 
     def keep(self, block: Pixels) -> Pixels:
-        """Copy the pixels of whole images to pinned memory."""
+        """Copy a block of pixels of whole images to pinned memory, from which transfers to the GPU are faster."""
         return copy_pinned(block, self.device)
 
     def decode_group(self, group: tuple[Named, list[Pixels | bytes]]) -> tuple[Named, list[Pixels | torch.Tensor]]:
@@ -105,6 +108,7 @@ class GpuPreparation:
         decoded = [index for index, image in enumerate(images) if torch.is_tensor(image) and image.numel()]
         prepared = [index for index, image in enumerate(images) if isinstance(image, np.ndarray)]
         broken = sorted(set(range(len(images))).difference(whole, decoded, prepared))
+        # The resizer returns side × 3 × side (channels in the middle), so all parts have this layout until the end.
         parts = [torch.zeros((len(broken), self.side, 3, self.side), dtype=torch.uint8, device=self.device)]
         if whole:
             parts.append(self.resize(self._send_whole([images[index] for index in whole])))
@@ -132,12 +136,13 @@ class GpuPreparation:
         """Concatenate images on the device, each 3 × height × width bytes, to one tensor."""
         torch = require("torch", "clip")
         if self.device.type == "cuda":
-            for picture in pictures:  # they were made for another stream
+            # The decoding stream allocated them: without this, their memory could be reused while this stream reads it.
+            for picture in pictures:
                 picture.record_stream(torch.cuda.current_stream(self.device))
-        sizes = np.array([picture.shape[:0:-1] for picture in pictures])
-        behind = pictures[0].new_zeros(count_padding_bytes(sizes))
-        # One call instead of hundreds of views.
-        pixels = require("torch._utils", "clip")._flatten_dense_tensors([*pictures, behind])
+        sizes = np.array([picture.shape[:0:-1] for picture in pictures])  # (width, height) of 3 × height × width
+        padding = pictures[0].new_zeros(count_padding_bytes(sizes))
+        # A private function of torch, because it flattens all images in one call instead of hundreds of views.
+        pixels = require("torch._utils", "clip")._flatten_dense_tensors([*pictures, padding])
         lengths = 3 * sizes.prod(axis=1)
         return FlatImages(pixels, np.cumsum(lengths) - lengths, sizes, planar=True)
 

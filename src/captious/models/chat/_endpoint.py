@@ -85,8 +85,8 @@ class Endpoint:
         self.most, self.limit = concurrency, float(concurrency)
         self.pause, self.timeout = pause, timeout
         self.retries = 0
+        # Parameters that the model refuses.
         self.without: tuple[str, ...] = ()
-        """Parameters that the model refuses."""
         self._answered = 0
         self._key = key
         self._under_way = 0

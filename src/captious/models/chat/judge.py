@@ -127,12 +127,14 @@ class Judge:
 
         Nothing is sent.
         """
-        questions = {digest: one for one in requests if isinstance(digest := self._digest(one), str)}
+        repeat = self.judging.repeat
+        questions = {digest: one for one in requests if isinstance(digest := self._digest(one.repeat(repeat)), str)}
         stored = set(self.store.has(list(questions)))
         return {digest: request for digest, request in questions.items() if digest not in stored}, stored
 
     def ask(self, requests: Sequence[Request], what: str = "asking") -> list[Reply | Failure]:
         """Return a reply to each request, or the reason of its failure. Equal requests are sent once."""
+        requests = [request.repeat(self.judging.repeat) for request in requests]
         digests = [self._digest(request) for request in requests]
         questions = {
             digest: request for digest, request in zip(digests, requests, strict=True) if isinstance(digest, str)
@@ -207,9 +209,11 @@ class Judge:
 
     @property
     def identity(self) -> str:
-        """Model in a signature: its name, the server's name if it differs, and the refused parameters."""
+        """Model in a signature: its name, the server's if it differs, refused parameters, the number of a repeat."""
         others = sorted({PurePath(name).name for name in self.reported} - {self.model})
         facts = [*others, *(f"no {name}" for name in sorted(self.without - {"max_tokens"}))]
+        if self.judging.repeat:
+            facts.append(f"repeat {self.judging.repeat}")
         return f"{self.model}[{','.join(facts)}]" if facts else self.model
 
 
@@ -226,7 +230,7 @@ def load_judge(model: str, judging: Judging | None = None) -> Judge:
     with _OPENING:
         if place not in _STORES:
             _STORES[place] = ReplyStore(path)
-        store, usage = _STORES[place], _USAGE.setdefault(judging, Usage())
+        store, usage = _STORES[place], _USAGE.setdefault(replace(judging, repeat=0), Usage())
     if model.startswith(LOCAL):
         from captious.models.chat._local import LocalModel, compute_content_key
 
@@ -348,16 +352,16 @@ _SURE = {
 def _make_probes(ability: Ability) -> list[Request]:
     """Return small questions whose replies show whether the server has the ability."""
     if ability == "schema":
-        return [Request((Turn("user", "Are you sure?"),), max_tokens=64, schema=_SURE)]
+        return [Request((Turn("user", "Are you sure?"),), max_tokens=64, schema=_SURE, probe=True)]
     if ability == "logprobs":
-        return [Request((Turn("user", "Say one digit."),), max_tokens=2, top_logprobs=5)]
+        return [Request((Turn("user", "Say one digit."),), max_tokens=2, top_logprobs=5, probe=True)]
     if ability == "n":
-        return [Request((Turn("user", "Say one digit."),), temperature=1.0, max_tokens=2, choices=2)]
+        return [Request((Turn("user", "Say one digit."),), temperature=1.0, max_tokens=2, choices=2, probe=True)]
     if ability == "seed":  # with equal seeds the shorter reply is a prefix of the longer one
         turn = Turn("user", "Write ten words that have nothing to do with each other.")
-        return [Request((turn,), temperature=1.0, max_tokens=length, sample=1) for length in (24, 25)]
+        return [Request((turn,), temperature=1.0, max_tokens=length, sample=1, probe=True) for length in (24, 25)]
     red = ImageData(np.full((28, 28, 3), (255, 0, 0), np.uint8))
-    return [Request((Turn("user", "Which color is this?", (red,)),), max_tokens=4)]
+    return [Request((Turn("user", "Which color is this?", (red,)),), max_tokens=4, probe=True)]
 
 
 def _check_probes(ability: Ability, reply: Reply, *others: Reply) -> bool:
@@ -407,14 +411,14 @@ class Asking:
         self.total = len(replies) + len(waiting)
         self._workers = min(judge.judging.concurrency, len(waiting))
         self._questions = iter(waiting.items())
+        # Questions that another process or thread is asking.
         self._elsewhere: dict[str, Request] = {}
-        """Questions that another process or thread is asking."""
         self._claimed: set[str] = set()
         self._stop: list[InputError | asyncio.CancelledError] = []
+        # Usage of replies that are not stored yet.
         self._unstored = judge.usage.since(judge.usage)
-        """Usage of replies that are not stored yet."""
+        # True once the estimate was logged.
         self._estimated = False
-        """True once the estimate was logged."""
         self._runtime = get_runtime()
 
     @property

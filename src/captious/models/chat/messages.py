@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,8 @@ AS_THEY_ARE = {"image/jpeg": b"\xff\xd8\xff", "image/png": b"\x89PNG\r\n\x1a\n",
 CHARACTERS = 4
 # Estimated tokens of an image: GPT-4o needs 765 for 1024 × 1024 pixels, LLaVA-1.5 576.
 IMAGE_TOKENS = 765
+# Distance between the seeds of a question and of its repetition: samples and further tries use the seeds between.
+SEEDS_PER_REPEAT = 1_000_000
 # Largest plausible token count of one call; a larger report is an error of the server.
 MOST_TOKENS = 10**8
 
@@ -62,6 +64,16 @@ class Request:
     """0, 1, … for several replies to the same question; also the seed."""
     choices: int = 1
     """Number of replies per call; many servers send only one."""
+    probe: bool = False
+    """True for a question about the server, which is not asked again when questions are repeated."""
+
+    def repeat(self, number: int) -> Request:
+        """Return the same question for another reply: with another seed, and so another digest.
+
+        >>> Request((), sample=2).repeat(3).sample, Request((), probe=True).repeat(3).sample
+        (3000002, 0)
+        """
+        return self if self.probe or not number else replace(self, sample=self.sample + SEEDS_PER_REPEAT * number)
 
     @property
     def images(self) -> int:

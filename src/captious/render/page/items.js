@@ -6,6 +6,8 @@ const LETTERS = `(?:(?!${ALONE})[\\p{L}\\p{N}]\\p{M}*)+`;
 const WORD = new RegExp(`${ALONE}\\p{M}*|${LETTERS}(?:['’-]${LETTERS})*`, "gu");
 const wordsOf = (texts) => new Set(texts.flatMap((text) => text.toLowerCase().match(WORD) || []));
 let listed = { total: 0, first: 0, records: [] };
+// Items on paper; page.css hides the others.
+const PRINTED = 10;
 
 // The candidate with its words marked as found in the references or not.
 function marked(text, known) {
@@ -146,6 +148,7 @@ function drawList() {
     explainedNote(),
     h("span", { class: "keys" }, exploring ? ["Press ", h("kbd", {}, "?"), " for keys."]
       : ["Keys: ", h("kbd", {}, "/"), " search, ", h("kbd", {}, "j"), " ", h("kbd", {}, "k"), " next and previous, ", h("kbd", {}, "w"), " worst first."]));
+  if (byId("printed")) byId("printed").textContent = total > PRINTED ? `Printed: ${PRINTED} of ${plural(total, "item")}. The page on a screen lists all of them.` : "";
   const turn = (page, text) => h("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => { update({ page }); byId("items").scrollIntoView(); } }, text);
   byId("pager").replaceChildren(...(pages > 1 ? [turn(0, "« First"), turn(state.page - 1, "‹ Previous"), h("span", {}, `Page ${count(state.page + 1)} of ${count(pages)}`), turn(state.page + 1, "Next ›"), turn(pages - 1, "Last »")] : []));
 }

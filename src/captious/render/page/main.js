@@ -56,7 +56,7 @@ function openNamed(drawn) {
 
 // A link of a table, such as #sort=cider&unscored=1, opens the items that it names; so do Back and Forward.
 function follow() {
-  if (!exploring && !location.hash.includes("=")) return;
+  if (!exploring && (!location.hash.includes("=") || openedKey() !== null)) return;
   readAddress();
   if (exploring && fullItem === null && byId("full").open) byId("full").close();
   openNamed(redraw());

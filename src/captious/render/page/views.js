@@ -10,6 +10,7 @@ function layered(ask) {
   if (!part) return whole.then((front) => ({ front, back: null }));
   return Promise.all([part.catch((error) => complain(error.message) ?? null), whole]).then(([front, back]) => ({ front, back }));
 }
+const oneDot = (points) => (points.length === 1 ? "One dot: one caption has a value, so there is no trend. " : "");
 const empty = (text) => exploring && h("p", { class: "note none" }, text);
 
 function drawDistribution() {
@@ -122,7 +123,7 @@ function drawPoints(x, y, { front, back }) {
   const agreeing = (layer) => averaged(considered().map((system) => layer[system].rho)), most = Math.max(...(back || found).map((one) => one.dots.length));
   const agreement = agreeing(found), whole = back && agreeing(back);
   figure.replaceChildren(caption(`${kindOf(x)} against ${kindOf(y).toLowerCase()}`, h("div", { class: "picks" }, pick("x"), pick("y"))), svg,
-    h("p", { class: "note" }, exploring && corners(x, y), agreement === null ? "" : `Spearman ρ = ${show(agreement, 2)}${whole === null ? "" : ` (all ${show(whole, 2)})`}${several && state.system === null ? ", mean over systems" : ""}. `,
+    h("p", { class: "note" }, exploring && corners(x, y), oneDot(points), agreement === null ? "" : `Spearman ρ = ${show(agreement, 2)}${whole === null ? "" : ` (all ${show(whole, 2)})`}${several && state.system === null ? ", mean over systems" : ""}. `,
       exploring ? "Draw around dots to list them, click one to open it." : "Point at a dot to read its caption, click to open the item.", sampled(most)),
     points.length === 0 && empty(back ? nothingPasses() : "No caption has a value of both.") || "");
 }
@@ -161,7 +162,7 @@ function drawByLength(metric, { front, back }) {
   }
   svg.append(...lines);
   listen(svg, points, (point) => `${plural(point.words, "word")}, ${metrics[metric].label} ${show(point.value, 3)}`);
-  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `Line: mean by length; band: middle half of the items; hollow: fewer than three items.${back ? " Faint: the mean of all items." : ""}${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}${sampled(drawn)}`),
+  figure.replaceChildren(caption("Length", legend()), svg, h("p", { class: "note" }, `${oneDot(points)}Line: mean by length; band: middle half of the items; hollow: fewer than three items.${back ? " Faint: the mean of all items." : ""}${beyond ? ` ${count(beyond)} longer captions are off the chart.` : ""}${sampled(drawn)}`),
     points.length === 0 && empty(back ? nothingPasses() : "No caption has a value.") || "");
 }
 

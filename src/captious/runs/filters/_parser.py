@@ -17,7 +17,7 @@ from captious.runs.filters.tree import (
     ColumnNode,
     Compare,
     ConditionNode,
-    Holds,
+    IsTrue,
     Junction,
     Member,
     Missing,
@@ -293,7 +293,7 @@ class Parser:
 
     def _check_condition(self, node: Node) -> ConditionNode:
         if isinstance(node, ColumnNode) and node.column.kind == "truth":
-            return Holds(node.start, node.end, node)
+            return IsTrue(node.start, node.end, node)
         if not isinstance(node, CONDITIONS):
             raise self.make_condition_error(node)
         return node
@@ -438,9 +438,9 @@ class Parser:
     def _compare_truth(self, sign: str, first: Node, second: Node) -> ConditionNode | None:
         """Return the node of ``nsfw == true`` or ``nsfw != false``, or None."""
         for column, other in ((first, second), (second, first)):
-            truth = column.operand if isinstance(column, Holds) else column
+            truth = column.operand if isinstance(column, IsTrue) else column
             if isinstance(truth, ColumnNode) and truth.column.kind == "truth" and isinstance(other, TruthWord):
-                node = Holds(first.start, second.end, truth)
+                node = IsTrue(first.start, second.end, truth)
                 if sign not in ("==", "!="):
                     raise self._make_error(f"{truth.name} is true or false and has no order, expected == or !=", truth)
                 same = (sign == "==") == other.value
@@ -488,7 +488,7 @@ class Parser:
             named = self._resolve_quoted_name(node)
             assert not isinstance(named, TextLiteral)
             node = named
-        if isinstance(node, Holds):
+        if isinstance(node, IsTrue):
             node = node.operand
         if isinstance(node, ColumnNode) and node.column.kind in ("text", "texts"):
             raise self._make_error(f"{node.name} holds texts, expected a number", node)

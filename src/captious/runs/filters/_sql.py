@@ -13,7 +13,7 @@ from captious.runs.filters.tree import (
     ColumnNode,
     Compare,
     ConditionNode,
-    Holds,
+    IsTrue,
     Junction,
     Member,
     Missing,
@@ -50,7 +50,7 @@ class Compiler:
             return " AND ".join(f"({self.compile_condition(link)})" for link in node.links)
         if isinstance(node, Negation):
             return f"NOT ({self.compile_condition(node.part)})"
-        if isinstance(node, Holds):
+        if isinstance(node, IsTrue):
             return f"({node.operand.column.sql})"
         if isinstance(node, Missing):
             sql = self.compile_value(node.operand)
@@ -76,9 +76,13 @@ class Compiler:
         members = [self.compile_value(member) for member in node.members]
         if get_kind(node.operand) == "texts":
             return f"CASE WHEN len({operand}) > 0 THEN list_has_any({operand}, [{', '.join(members)}]) END"
-        # DuckDB casts all members to one type, and a large integer would lose digits as a double: keep integers apart.
-        whole = [isinstance(one, NumberLiteral) and isinstance(one.bound, int) for one in node.members]
-        groups = [[sql for sql, own in zip(members, whole, strict=True) if own is kind] for kind in (True, False)]
+        # DuckDB casts the members of one IN to one type, and a large integer would lose digits as a double: integers
+        # and other numbers get an IN each.
+        is_integer = [isinstance(one, NumberLiteral) and isinstance(one.bound, int) for one in node.members]
+        groups = [
+            [sql for sql, is_integer_here in zip(members, is_integer, strict=True) if is_integer_here is kind]
+            for kind in (True, False)
+        ]
         return " OR ".join(f"{operand} IN ({', '.join(group)})" for group in groups if group)
 
     def _compile_text_test(self, node: TextTest) -> str:
@@ -91,13 +95,14 @@ class Compiler:
         sql = node.operand.column.sql
         if get_kind(node.operand) == "text":
             return test.format(sql)
+        # `folded` is a column with all texts in lower case, joined by line breaks: one search instead of one per text.
         if node.kind == "has" and (folded := node.operand.column.folded) and "\n" not in node.value:
             return f"CASE WHEN len({sql}) > 0 THEN contains({folded}, lower({value})) END"
         several = f"list_bool_or([{test.format('one')} FOR one IN {sql}])"
         return f"CASE WHEN len({sql}) = 1 THEN {test.format(f'{sql}[1]')} ELSE {several} END"
 
     def compile_value(self, node: Operand) -> str:
-        """Return SQL of a number or a text; null if it is missing."""
+        """Return SQL of a number or a text; its value is null if it is missing."""
         if isinstance(node, TextLiteral):
             return self.bind(node.value)
         if isinstance(node, NumberLiteral):
@@ -111,7 +116,7 @@ class Compiler:
         return f"CASE WHEN isfinite({result}) THEN {result} END"
 
     def _compile_double(self, node: NumberNode) -> str:
-        """Return SQL of a double. Arithmetic without a finite result gives infinity or NaN."""
+        """Return SQL of a double, which is infinite or NaN if arithmetic has no finite result."""
         if not isinstance(node, Arithmetic):
             return f"CAST({self.compile_value(node)} AS DOUBLE)"
         parts = []

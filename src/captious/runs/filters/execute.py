@@ -67,6 +67,9 @@ def attach(connection: Any, name: str, files: Sequence[str], types: Mapping[str,
     return {one: kind for one, kind in stored.items() if one != PART}
 
 
+# Quantiles are located by counting, because DuckDB's `quantile_disc` keeps all values in memory, about 18 bytes each.
+# Two quantiles of 10 million values: 0.31 s of processor time and 127 MB here, 0.30 s and 245 MB there; of 50 million:
+# 1.35 s and 144 MB here, 2.05 s and 895 MB there. `ORDER BY … OFFSET` takes 9 s and 1.7 GB.
 # Largest number of values that are sorted in memory. For more, a histogram first locates the quantiles.
 GATHER = 1 << 18
 RANGES = 4096

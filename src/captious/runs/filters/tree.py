@@ -124,7 +124,7 @@ class Missing(Node):
 
 
 @dataclass(frozen=True)
-class Holds(Node):
+class IsTrue(Node):
     """A test whether a boolean column is true."""
 
     operand: ColumnNode
@@ -153,8 +153,8 @@ class Negation(Node):
 
 
 Operand: TypeAlias = "NumberNode | TextLiteral"
-ConditionNode: TypeAlias = "Compare | Member | TextTest | Missing | Holds | Chain | Junction | Negation"
-CONDITIONS = (Compare, Member, TextTest, Missing, Holds, Chain, Junction, Negation)
+ConditionNode: TypeAlias = "Compare | Member | TextTest | Missing | IsTrue | Chain | Junction | Negation"
+CONDITIONS = (Compare, Member, TextTest, Missing, IsTrue, Chain, Junction, Negation)
 
 
 def walk(node: Node) -> Iterator[Node]:

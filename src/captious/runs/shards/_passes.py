@@ -28,10 +28,7 @@ from captious.models.decoding import DECODERS
 from captious.models.store import close_stores
 from captious.options import Reading, get_runtime
 from captious.runs.folder import Run
-from captious.runs.shards.plan import need_columns, need_images
-from captious.runs.states import CorpusStates, Members
-from captious.runs.summary import PartSummary, summarize_part
-from captious.runs.tables import (
+from captious.runs.run_tables import (
     add_metric_columns,
     add_metric_rows,
     hash_types,
@@ -39,6 +36,9 @@ from captious.runs.tables import (
     make_items_table,
     make_rows_table,
 )
+from captious.runs.shards.shard_plan import need_columns, need_images
+from captious.runs.stored_states import CorpusStates, Members
+from captious.runs.summary import PartSummary, summarize_part
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from captious.engines.tasks import Finished, describe_deaths, run_tasks
 from captious.errors import InputError
 from captious.io.read import reading_of
 from captious.io.shards import Shard, expand
-from captious.metrics.contract import Metric
+from captious.metrics.contract import Metric, refuse_batches
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.metrics.requests import Specs, check_specs
 from captious.models.decoding import DECODERS
@@ -40,7 +40,7 @@ from captious.runs.marker import Marker
 from captious.runs.report import Report, make_report
 from captious.runs.report_sections import list_shard_warnings
 from captious.runs.shards._passes import PreparationPass, ScoringPass, ShardOutcome
-from captious.runs.shards.plan import (
+from captious.runs.shards.shard_plan import (
     assign_gpus,
     claim_folder,
     collect_reading_facts,
@@ -49,7 +49,7 @@ from captious.runs.shards.plan import (
     refuse_unready,
 )
 from captious.runs.source import PART, StoredItems
-from captious.runs.states import CorpusStates
+from captious.runs.stored_states import CorpusStates
 from captious.runs.summary import PartSummary
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class ShardsFailed(InputError):
     """Raised if not a single shard could be scored."""
 
     def __init__(self, folder: str, failures: Mapping[str, str], shards: int) -> None:
+        # The line that says why, by the name of the shard.
         self.failures = dict(failures)
-        """The line that says why, by the name of the shard."""
         lines = [f"{folder}: {format_failures(failures, shards)}; the same again tries them again"]
         lines += [f"{name}: {line}" for name, line in list(failures.items())[:LISTED]]
         lines += [f"and {len(failures) - LISTED:,} more"] if len(failures) > LISTED else []
@@ -147,6 +147,7 @@ def score_shards(
     chosen = parse_all(check_specs(specs), read_first_captions(specs, shards, reading))
     for metric in chosen:
         metric.refuse_language(reading.language or "")
+        refuse_batches(metric, "shards")
     engine = assign_gpus(engine, chosen, runtime.device)
     judging = divide_limits(runtime.judging, chosen, engine, len(shards))
     runtime = replace(runtime, cache=runtime.cache and engine.store_features, judging=judging)

@@ -14,10 +14,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from captious._core.random import make_keys
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task, is_practice
+from captious.studio.collect.rating_tasks import Task, is_practice
+from captious.studio.collect.study_plan import Plan
 
-# The last six are events of the owner: three about a rater, with a reason, and three about the study.
+# The last eight are events of the owner: four about a rater, with a reason, and four about the study.
 EventName = Literal[
     "joined",
     "consented",
@@ -33,9 +33,11 @@ EventName = Literal[
     "excluded",
     "reinstated",
     "released",
+    "withdrawn",
     "amended",
     "paused",
     "resumed",
+    "served",
 ]
 # The name of the owner in the column of raters, for events about the study.
 OWNER = "owner"
@@ -62,8 +64,9 @@ class Event:
     body: Mapping[str, Any] = field(default_factory=dict)
     """``full``: answers of a rater who was told that nothing is left. ``opened``: purpose, order, place. ``answered``:
     answer, order, purpose, seconds, comment; late and place are added by the log. ``surveyed``: when, answers,
-    screened. ``excluded``, ``reinstated``, ``released``: reason. ``amended``: why, changes, the new text (toml), plan
-    and digest, and number and digest of all tasks. ``paused``: why, message."""
+    screened. ``excluded``, ``reinstated``, ``released``, ``withdrawn``: reason. ``amended``: why, changes, the
+    new text (toml), plan and digest, and number and digest of all tasks. ``paused``: why, message. ``served``: address.
+    """
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ class Rater:
     """When the rater has answered the questions: before, after."""
     screened: bool = False
     """Whether the answers to the questions have ended the visit."""
+    withdrawn: bool = False
+    """Whether the owner has withdrawn the link before anybody opened it."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +242,7 @@ class RaterHistory:
     excluded: bool = False
     surveyed: frozenset[str] = frozenset()
     screened: bool = False
+    withdrawn: bool = False
 
     def add(self, event: Event) -> None:
         """Apply the next event of this rater."""
@@ -260,7 +266,7 @@ class RaterHistory:
             self.surveyed |= {event.body["when"]}
             self.screened |= bool(event.body.get("screened"))
             self.finished |= self.screened
-        elif event.kind in ("joined", "consented", "finished"):
+        elif event.kind in ("joined", "consented", "finished", "withdrawn"):
             setattr(self, event.kind, True)
             self.finished_at = event.seq if event.kind == "finished" else self.finished_at
 
@@ -346,6 +352,8 @@ class StudyHistory:
     """The message to raters during the pause."""
     amended: Event | None = None
     """The last amendment, with the text and the plan that are in force."""
+    address: str = ""
+    """The address under which raters reach the server that runs or ran last; empty if none has run."""
 
     def with_event(self, event: Event) -> StudyHistory:
         """Return the history with the owner's next event applied."""
@@ -355,6 +363,8 @@ class StudyHistory:
             return replace(self, n=event.n, paused=event.at, message=str(event.body.get("message", "")))
         if event.kind == "resumed":
             return replace(self, n=event.n, paused=None, message="")
+        if event.kind == "served":
+            return replace(self, n=event.n, address=str(event.body["address"]))
         amendments = (*self.amendments, parse_amendment(event))
         return replace(self, n=event.n, amendments=amendments, amended=event)
 

@@ -1,4 +1,4 @@
-"""Rendering of pages as HTML: templates with their filters, keys of a page, and the error page."""
+"""Rendering of pages as HTML: templates with their filters, keyboard shortcuts, and the error page."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from captious.studio.collect._events import Page
-from captious.studio.collect._markdown import list_example_images, render_prose
+from captious.studio.collect._safe_markdown import list_example_images, render_prose
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
-from captious.studio.collect.plan import Aspect, Plan
+from captious.studio.collect.study_plan import Aspect, Plan
 
 FOLDER = Path(__file__).parents[1] / "pages"
 # Media types of static files; the other files of the folder are templates.
@@ -61,7 +61,7 @@ class PageRenderer:
 
     @cached_property
     def examples(self) -> list[str]:
-        """The names of the images in the texts of the study; pages ask for them by number."""
+        """The names of the images in the texts of the study; their URLs have the index, ``/example/0``."""
         return list_example_images(self.plan)
 
     def render_prose(self, text: str) -> Markup:
@@ -122,7 +122,7 @@ class PageRenderer:
 
 
 class RendererInForce:
-    """Renderer of the plan in force: an amendment makes a new one."""
+    """A function that returns the renderer of the current plan, with a new one after each amendment."""
 
     def __init__(self, plan: Callable[[], Plan]) -> None:
         self._plan = plan
@@ -137,7 +137,7 @@ class RendererInForce:
 
 
 def _list_missing(plan: Plan, page: Page) -> dict[str, str]:
-    """Return the message for each field if it has no value."""
+    """Return the message that each field shows if it is left empty: the errors of an empty form."""
     try:
         kind_of(plan).read(plan, page.task, page.order, {})
     except Incomplete as error:
@@ -193,7 +193,7 @@ def format_points(aspect: Aspect) -> list[tuple[Markup, Markup, Markup]]:
 
 
 def list_keys(plan: Plan) -> list[tuple[list[str], str]]:
-    """Return the keys of a page with what they do."""
+    """Return the keyboard shortcuts of a page, with what they do."""
     say = plan.wording
     sides = ["→", "←"] if say.direction == "rtl" else ["←", "→"]
     own: dict[str, list[tuple[list[str], str]]] = {

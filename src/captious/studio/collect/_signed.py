@@ -1,7 +1,7 @@
 """Signed entries from Prolific: a JSON Web Token in the URL, verified with Prolific's public keys.
 
 The owner downloads the keys into a file (``https://api.prolific.com/.well-known/study/jwks.json``); the server makes no
-requests. Mechanical Turk signs nothing.
+requests.
 """
 
 from __future__ import annotations

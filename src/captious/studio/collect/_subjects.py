@@ -27,10 +27,15 @@ from captious.io.join import (
 )
 from captious.io.rows import Row
 from captious.options import Reading
-from captious.studio.collect.plan import Plan
+from captious.studio.collect.study_plan import Plan
+from captious.study.rating_files import BATCH, PROBABILITY, STRATUM
 
 # The column with a caption's system, if a file has several.
 SYSTEM = "system"
+# The stratum of items that were drawn from all of them.
+ALL = "all"
+# Columns that say how an item was drawn.
+DRAWING = (PROBABILITY, STRATUM, BATCH)
 SEVERAL = Reading(several=True)
 # File endings that are tried first: a set lookup instead of a search of the folder.
 USUAL_ENDINGS = (".jpg", ".png", ".wav")
@@ -113,8 +118,10 @@ def _select_subjects(plan: Plan, subjects: list[Subject], complain: Complain) ->
         if unknown:
             suggestion = format_suggestion(unknown[0], list(known)[:1000])
             complain(f"{plan.path}: ids: {_format_ids(unknown)} not in the files{suggestion}")
-        wanted = set(ids)
-        subjects = [subject for subject in subjects if subject.id in wanted]
+        subjects = [_note_drawing(subject, ids[subject.id]) for subject in subjects if subject.id in ids]
+    if plan.without:
+        left_out = {key for name in plan.without for key in _read_lines(plan.file(name))}
+        subjects = [subject for subject in subjects if subject.id not in left_out]
     if plan.distinct:
         subjects = [subject for subject in subjects if subject.has_distinct_captions()]
     if plan.stratum:
@@ -124,7 +131,8 @@ def _select_subjects(plan: Plan, subjects: list[Subject], complain: Complain) ->
             differing = " whose captions differ" if plan.distinct else ""
             complain(f"{plan.path}: items = {plan.items}, expected at most the {len(subjects)} there are{differing}")
         drawn = np.random.default_rng(plan.seed).permutation(len(subjects))[: plan.items]
-        subjects = [subjects[index] for index in sorted(drawn.tolist())]
+        chance = min(1.0, plan.items / max(len(subjects), 1))
+        subjects = [_draw(subjects[index], chance) for index in sorted(drawn.tolist())]
     return subjects
 
 
@@ -136,22 +144,61 @@ def _sample_strata(plan: Plan, subjects: list[Subject], complain: Complain) -> l
     if not plan.quotas:
         return subjects
     drawn = np.random.default_rng(plan.seed).permutation(len(subjects)).tolist()
-    kept: set[int] = set()
+    kept: dict[int, Subject] = {}
     for name, number in plan.quotas.items():
         group = [index for index in drawn if str(subjects[index].fields.get(plan.stratum)) == name]
         if len(group) < number:
             complain(f"{plan.path}: quotas: {name} = {number}, expected at most the {len(group)} items there are")
-        kept |= {*group[:number]}
-    return [subjects[index] for index in sorted(kept)]
+        chance = min(1.0, number / max(len(group), 1))
+        kept |= {index: _draw(subjects[index], chance, name) for index in group[:number]}
+    return [kept[index] for index in sorted(kept)]
 
 
-def _read_ids(plan: Plan) -> tuple[str, ...]:
-    if not isinstance(plan.ids, str):
-        return plan.ids
-    lines = (line.strip() for line in read_text(plan.file(plan.ids)).splitlines())
+def _note_drawing(subject: Subject, drawing: Mapping[str, Any]) -> Subject:
+    """Return a subject with the columns that say how it was drawn; the export has them, and `study estimate` uses them.
+
+    A column of the files with the same name stays.
+    """
+    return replace(subject, fields={**drawing, **subject.fields})
+
+
+def _draw(subject: Subject, chance: float, stratum: str = ALL) -> Subject:
+    return replace(subject, fields=note_chance(subject.fields, chance, stratum))
+
+
+def note_chance(fields: Mapping[str, Any], chance: float, stratum: str = ALL) -> dict[str, Any]:
+    """Return the columns of an item with the chance of its drawing; if it had been drawn before, that of both.
+
+    >>> note_chance({"scene": "indoor"}, 0.1)
+    {'scene': 'indoor', 'probability': 0.1, 'stratum': 'all', 'batch': 1}
+    """
+    earlier = fields.get(PROBABILITY, 1.0)
+    both = earlier * chance if isinstance(earlier, (int, float)) else earlier
+    strata = dict.fromkeys(str(one) for one in (fields.get(STRATUM, stratum), stratum))
+    names = [one for one in strata if one != ALL or len(strata) == 1]
+    return {**fields, PROBABILITY: both, STRATUM: " / ".join(names), BATCH: fields.get(BATCH, 1)}
+
+
+def _read_ids(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Read the ids to ask about, each with how it was drawn if the file is that of ``captious study choose``."""
+    if isinstance(plan.ids, str) and plan.ids.endswith(".jsonl"):
+        rows = [row.fields for row in read_rows(str(plan.file(plan.ids)), role="ids")]
+        missing = next((row for row in rows if row.get("id") in (None, "")), None)
+        if missing is not None or not rows:
+            raise InputError(f"{plan.file(plan.ids)}: a row without id, expected the file of captious study choose")
+        drawn = {str(row["id"]): {name: row[name] for name in DRAWING if name in row} for row in rows}
+        return {id: {PROBABILITY: None, **drawing} for id, drawing in drawn.items()}
+    ids = _read_lines(plan.file(plan.ids)) if isinstance(plan.ids, str) else plan.ids
+    # No probability: items were picked by hand, and `study estimate` warns that they may not represent the others.
+    return {id: {PROBABILITY: None} for id in ids}
+
+
+def _read_lines(path: Path) -> tuple[str, ...]:
+    """Read a file of ids, one per line."""
+    lines = (line.strip() for line in read_text(path).splitlines())
     ids = tuple(line for line in lines if line)
     if not ids:
-        raise InputError(f"{plan.file(plan.ids)}: contains no ids, expected one per line")
+        raise InputError(f"{path}: contains no ids, expected one per line")
     return ids
 
 

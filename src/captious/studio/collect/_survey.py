@@ -10,7 +10,7 @@ import numpy as np
 
 from captious.studio.collect._events import Event
 from captious.studio.collect.kinds import Gap, Incomplete
-from captious.studio.collect.plan import Plan, SurveyQuestion
+from captious.studio.collect.study_plan import Plan, SurveyQuestion
 
 Moment = Literal["before", "after"]
 # Maximum length of a text.

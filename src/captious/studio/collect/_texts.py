@@ -13,8 +13,8 @@ from captious.io.check import Finding
 from captious.studio.access import find_image_file
 from captious.studio.collect._events import Page, count_pages, count_work, make_generator
 from captious.studio.collect._wording import Wording
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task, count_gold
+from captious.studio.collect.rating_tasks import Task, count_gold
+from captious.studio.collect.study_plan import Plan
 
 # Placeholder of a template, which the owner has to replace.
 LEFT = re.compile(r"<<(.*?)>>", re.DOTALL)
@@ -64,7 +64,7 @@ def check_texts(plan: Plan, tasks: Sequence[Task], minutes: float) -> Iterator[F
 
 def _check_examples(plan: Plan) -> Iterator[Finding]:
     """Yield an error for each image of the texts that cannot be shown."""
-    from captious.studio.collect._markdown import list_example_images
+    from captious.studio.collect._safe_markdown import list_example_images
 
     for name in list_example_images(plan):
         if plan.images is None:

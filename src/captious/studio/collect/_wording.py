@@ -1,8 +1,8 @@
 """Texts of the rating pages in the language of a study: a table for each language, or the owner's own.
 
-A table is a TOML file of names and texts in the folder ``words``; English has every name, and a name in braces, such as
-``{number}``, is filled in by the page. An owner's table may be partial: missing names fall back to the table of the
-language, then to English.
+A table is a TOML file of names and texts in the folder ``pages/words``; English has every name, and a name in braces,
+such as ``{number}``, is filled in by the page. An owner's table may be partial: missing names fall back to the table of
+the language, then to English.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from captious._core.records import format_value, parse_toml, read_text
 from captious.errors import InputError, format_suggestion
 
-FOLDER = Path(__file__).with_name("words")
+FOLDER = Path(__file__).parents[1] / "pages" / "words"
 # Languages whose script runs from right to left.
 RIGHT_TO_LEFT = frozenset(["ar", "arc", "ckb", "dv", "fa", "he", "ks", "nqo", "ps", "sd", "syr", "ug", "ur", "yi"])
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")

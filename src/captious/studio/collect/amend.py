@@ -14,12 +14,12 @@ import numpy as np
 
 from captious.errors import InputError
 from captious.io.join import format_first
+from captious.studio.collect._database_tables import compute_plan_digest, dump, to_json
 from captious.studio.collect._events import Amendment, collect_answers
-from captious.studio.collect._subjects import read_subjects
-from captious.studio.collect._tables import compute_plan_digest, dump, to_json
+from captious.studio.collect._subjects import DRAWING, note_chance, read_subjects
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import Plan, read_plan
-from captious.studio.collect.tasks import Task, build_tasks
+from captious.studio.collect.rating_tasks import Task, build_tasks
+from captious.studio.collect.study_plan import Plan, read_plan
 
 # Keys that would change what stored answers mean, with the reason.
 MEANING = {
@@ -34,6 +34,11 @@ MEANING = {
     "together": "raters saw other pages before",
     "show_references": "raters saw other pages before",
     "source.name": "raters are known by where they came from",
+    "panel": "raters are known by where they came from",
+    "panel.name": "raters are known by where they came from",
+    "panel.parameter": "raters are known by the ids in it",
+    "looks.planned": "looks keep their error only if they were planned before the first answer",
+    "looks.number": "looks keep their error only if they were planned before the first answer",
     "seed": "the pages that raters saw were drawn by it",
     "stratum": "tasks were shared out by it",
     "practice": "raters have practiced other tasks",
@@ -46,7 +51,7 @@ GROWING = {
 }
 # Keys that select the items; `build_new_tasks` checks the items themselves.
 FILES = (
-    *("captions", "references", "images", "audio", "tasks", "ids", "items", "missing", "distinct"),
+    *("captions", "references", "images", "audio", "tasks", "ids", "without", "items", "missing", "distinct"),
     *("quotas", "quotas.*", "checks.gold"),
 )
 # Keys that may change freely: texts, and numbers for the distribution, payment and summary of the work.
@@ -66,7 +71,8 @@ FREE = (
     *("options.*.text", "options.*.key", "overall", "measurement", "label", "merge", "votes"),
     *("seconds", "pay", "per_rater"),
     *("checks.every", "checks.at", "checks.repeat", "checks.flag.*", "limit", "questions.*.question"),
-    *("source.done", "source.full", "source.screened", "source.excluded", "source.keys"),
+    *("source.done", "source.full", "source.screened", "source.excluded", "participants.*"),
+    *("panel.completed", "panel.full", "panel.screened", "panel.excluded", "panel.keys", "panel.others"),
 )
 # Maximum length of a reason.
 LONGEST = 500
@@ -197,18 +203,23 @@ def build_new_tasks(stored: Mapping[str, Task], plan: Plan) -> list[Task]:
                     f"{plan.path}: item {item!r} has other {name} in the files than raters judge; expected the same, "
                     "since stored answers are about them"
                 )
-    added = _draw_items(plan, old, built)
+    added, chance = _draw_items(plan, old, built)
     numbers = [int(id[1:]) for id in stored if re.fullmatch(r"t[0-9]{1,9}", id)]
     tasks = [task for item in added for task in built[item]]
     first = max([len(stored), *numbers]) + 1
+    if chance is not None:
+        tasks = [replace(task, fields=note_chance(task.fields, chance)) for task in tasks]
     return [replace(task, id=f"t{number}") for number, task in enumerate(tasks, first)]
 
 
-def _draw_items(plan: Plan, old: Mapping[str, Any], built: Mapping[str, Any]) -> list[str]:
-    """Select the items to add: all new ones, or as many as the plan asks for, sampled with the seed."""
+def _draw_items(plan: Plan, old: Mapping[str, Any], built: Mapping[str, Any]) -> tuple[list[str], float | None]:
+    """Select the items to add: all new ones, or as many as the plan asks for, sampled with the seed.
+
+    Return them with the chance of an item to be drawn now or before; None if nothing is drawn.
+    """
     new = [item for item in built if item not in old]
     if plan.items is None:
-        return new
+        return new, None
     asked = {subject.id for subject in read_subjects(replace(plan, items=None), _ignore)}
     more = plan.items - sum(item in asked for item in old)
     chosen = [item for item in new if item in asked]
@@ -220,7 +231,7 @@ def _draw_items(plan: Plan, old: Mapping[str, Any], built: Mapping[str, Any]) ->
         )
     drawn = np.random.default_rng(plan.seed).permutation(len(chosen))[:more].tolist()
     kept = {chosen[index] for index in drawn}
-    return [item for item in new if item in kept or item not in asked]
+    return [item for item in new if item in kept or item not in asked], plan.items / len(asked)
 
 
 def _ignore(message: str) -> None:
@@ -242,7 +253,8 @@ def _get_content(tasks: Sequence[Task]) -> tuple[Any, ...]:
     first = tasks[0]
     captions = sorted((choice.system, choice.text) for task in tasks for choice in task.choices)
     golds = sorted(dump(_replace_letters(task)) for task in tasks)
-    fields = dump(dict(first.fields))
+    # How items were drawn may differ: a larger sample gives the same item a greater chance.
+    fields = dump({name: value for name, value in first.fields.items() if name not in DRAWING})
     return (first.image, first.audio), captions, first.references, first.things, first.heading, fields, golds
 
 

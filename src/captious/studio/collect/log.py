@@ -34,8 +34,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from captious._core.records import from_json
 from captious.errors import InputError, UnknownKey, require
-from captious.studio.collect import _tables as tables
+from captious.studio.collect import _database_tables as tables
 from captious.studio.collect._database import Database
+from captious.studio.collect._database_tables import (
+    MIGRATIONS,
+    compute_plan_digest,
+    dump,
+    format_time,
+    get_rater_name,
+    get_rater_number,
+    load_plan,
+    migrate,
+    read_version,
+    set_slot,
+    store_study,
+    to_event,
+    to_slot,
+    to_utc,
+)
 from captious.studio.collect._events import (
     FAR,
     FREEING,
@@ -60,26 +76,10 @@ from captious.studio.collect._events import (
     list_due_tasks,
     make_generator,
 )
-from captious.studio.collect._tables import (
-    MIGRATIONS,
-    compute_plan_digest,
-    dump,
-    format_time,
-    get_rater_name,
-    get_rater_number,
-    load_plan,
-    migrate,
-    read_version,
-    set_slot,
-    store_study,
-    to_event,
-    to_slot,
-    to_utc,
-)
 from captious.studio.collect._texts import refuse_unwritten
 from captious.studio.collect.kinds import kind_of
-from captious.studio.collect.plan import Plan, read_plan
-from captious.studio.collect.tasks import Task, build_tasks, is_practice
+from captious.studio.collect.rating_tasks import Task, build_tasks, is_practice
+from captious.studio.collect.study_plan import Plan, read_plan
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -133,8 +133,8 @@ class StudyNow:
     def __init__(self, database: Database, plan: Plan, history: StudyHistory) -> None:
         self.database, self.plan, self.history = database, plan, history
         self.lease = timedelta(seconds=plan.lease)
-        self.anyone_may_enter = plan.source.name != "links"
-        """Whether raters come without a personal link. Others may then take the slot of one who has not answered."""
+        # Whether raters come without a personal link. Others may then take the slot of one who has not answered.
+        self.anyone_may_enter = not plan.has_personal_links
 
     @cached_property
     def gold(self) -> list[str]:
@@ -166,16 +166,16 @@ class StudyLog:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.name = database.name
+        # The file of the study, if it is known: names of other files are relative to its folder.
         self.path: Path | None = None
-        """The file of the study, if it is known: names of other files are relative to its folder."""
         self._now: StudyNow | None = None
         self._tasks: dict[str, Task] = {}
         self._counted_strata: Counter[str] = Counter()
+        # Cache of raters by the hash of their token, which never changes.
         self._holders: dict[str, int] = {}
-        """Cache of raters by the hash of their token, which never changes."""
         self._histories: dict[str, RaterHistory] = {}
+        # The last event that `_read_histories` has read.
         self._last = 0
-        """The last event that `_read_histories` has read."""
         self._state_lock = threading.Lock()
 
     @classmethod
@@ -355,16 +355,18 @@ class StudyLog:
             self._holders[hash] = number
         return self._read_rater(number)
 
-    def find_rater_by_identity(self, source: str, identity: Mapping[str, str]) -> Rater:
-        """Return the rater with this identity on a platform; add one if there is none."""
+    def find_rater_by_identity(self, panel: str, person: str, parameters: Mapping[str, str]) -> Rater:
+        """Return the rater with this id on a panel; add one with all parameters of the visit if there is none."""
         with self.database.reading() as connection:
-            number = tables.find_rater_by_identity(connection, source, identity)
+            number = tables.find_rater_by_identity(connection, panel, person)
         if number is None:
-            number = self.database.write(lambda connection: tables.find_or_add_rater(connection, source, identity))
+            number = self.database.write(
+                lambda connection: tables.find_or_add_rater(connection, panel, person, parameters)
+            )
         return self._read_rater(number)
 
     def begin_visit(self, rater: str, hash: str, identity: Mapping[str, str]) -> None:
-        """Store the hash of a new token of a platform rater, with the platform's parameters."""
+        """Store the hash of a new token of a panel's rater, with the panel's parameters."""
         self.database.write(lambda connection: tables.add_session(connection, get_rater_number(rater), hash, identity))
 
     def find_visit(self, hash: str) -> tuple[Rater, tables.PlatformVisit] | None:
@@ -381,7 +383,7 @@ class StudyLog:
         self.database.write(lambda connection: tables.forget_rater(connection, get_rater_number(rater)))
 
     def identities(self) -> dict[str, dict[str, str]]:
-        """Return the identities of raters by pseudonym, as far as their platform or the owner gave them."""
+        """Return the identities of raters by pseudonym, as far as their panel or the owner gave them."""
         with self.database.reading() as connection:
             return tables.read_identities(connection)
 
@@ -403,7 +405,9 @@ class StudyLog:
 
     def _make_rater(self, id: str, history: RaterHistory) -> Rater:
         done = self.now.is_done(history)
-        return Rater(id, history.excluded, history.consented, done, history.surveyed, history.screened)
+        return Rater(
+            id, history.excluded, history.consented, done, history.surveyed, history.screened, history.withdrawn
+        )
 
     # Pages
 
@@ -675,6 +679,10 @@ class StudyLog:
         """Release the open pages of a rater before their leases expire."""
         return self._record_owner(rater, "released", {"reason": reason}, now)
 
+    def withdraw(self, rater: str, reason: str, now: datetime | None = None) -> Recorded:
+        """Withdraw the personal link of a rater who has never opened it."""
+        return self._record_owner(rater, "withdrawn", {"reason": reason}, now)
+
     def _record_owner(self, rater: str, kind: EventName, body: dict[str, Any], now: datetime | None) -> Recorded:
         at = to_utc(now)
 
@@ -748,6 +756,11 @@ class StudyLog:
             return {}
 
         return self._record_study("resumed", change, now)
+
+    def store_address(self, address: str) -> None:
+        """Store the address under which raters reach the server, unless it is stored already."""
+        if self.read_updates().history.address != address:
+            self._record_study("served", lambda connection, at: {"address": address})
 
     def _record_study(
         self,
@@ -871,6 +884,10 @@ def _refuse_needless(rater: str, kind: EventName, history: RaterHistory) -> None
         raise InputError(f"rater {rater} is excluded already")
     if kind == "reinstated" and not history.excluded:
         raise InputError(f"rater {rater} is not excluded")
+    if kind == "withdrawn" and history.withdrawn:
+        raise InputError(f"the link of rater {rater} is withdrawn already")
+    if kind == "withdrawn" and history.joined:
+        raise InputError(f"rater {rater} has opened the link; captious studio exclude takes the answers out")
     if kind == "released" and history.current is None:
         raise InputError(f"rater {rater} has no task open")
 

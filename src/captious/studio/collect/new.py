@@ -15,10 +15,10 @@ from captious.errors import InputError, format_suggestion
 from captious.io.join import refuse
 from captious.studio.collect._subjects import read_subjects
 from captious.studio.collect._wording import list_number_words
-from captious.studio.collect.plan import KindName, parse_plan, read_plan
-from captious.studio.collect.tasks import build_tasks
+from captious.studio.collect.rating_tasks import build_tasks
+from captious.studio.collect.study_plan import KindName, parse_plan, read_plan
 
-FOLDER = Path(__file__).with_name("templates")
+FOLDER = Path(__file__).parents[1] / "pages" / "templates"
 KINDS: tuple[KindName, ...] = ("ratings", "ranking", "pairs", "yesno", "labels")
 # Keys with file names, in their order in a study.
 FILES = ("captions", "references", "images", "tasks", "ids")
@@ -51,6 +51,8 @@ def new_plan(
     references: str | Path | None = None,
     images: str | Path | None = None,
     ids: str | Path | Sequence[str] | None = None,
+    without: Sequence[str | Path] = (),
+    items: int | None = None,
     missing: Literal["error", "skip"] = "error",
     title: str | None = None,
 ) -> str:
@@ -72,6 +74,10 @@ def new_plan(
         File of references, folder of images.
     ids
         File with one id per line, or the ids themselves: what the study asks about.
+    without
+        Files of ids that are left out.
+    items
+        How many items are drawn.
     missing
         Items without a caption, references or an image: an error, or left out.
     title
@@ -91,6 +97,10 @@ def new_plan(
     }
     for name in reversed(FILES):
         text = _set_key(text, name, values[name])
+    if without:
+        text = _set_key(text, "without", _format_list("without", [_make_relative(str(name), path) for name in without]))
+    if items is not None:
+        text = _set_key(text, "items", str(items))
     if missing == "skip":
         text = _set_key(text, "missing", _quote(missing))
     if title is not None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from captious._core.files import PRIVATE, digest, refuse_existing, write_atomically
 from captious.errors import InputError, format_one_line, require
 from captious.render import Column, Document, Phrase, Result, Span, Table, Text
-from captious.studio.collect import _tables as tables
+from captious.studio.collect import _database_tables as tables
 from captious.studio.collect._database import DatabaseAway
+from captious.studio.collect._database_tables import compute_tasks_digest, get_rater_name, to_event, to_slot
 from captious.studio.collect._events import compute_slots
-from captious.studio.collect._tables import compute_tasks_digest, get_rater_name, to_event, to_slot
 from captious.studio.collect.log import StudyLog
 
 if TYPE_CHECKING:

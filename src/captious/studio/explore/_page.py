@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from captious._version import __version__
-from captious.render.html import encode_script_json, read_asset, render_warnings
-from captious.studio.explore.table import ItemTable
+from captious.render.html import encode_script_json, join_scripts, read_asset, render_warnings
+from captious.studio.explore.explorer_table import ItemTable
 
+# The explorer's own files; the other scripts and the style sheet are those of the report.
+FOLDER = Path(__file__).parents[1] / "pages" / "explorer"
 _PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js", "explore.js", "main.js")
 # File name of the report's page.
 REPORT = "report.html"
@@ -27,7 +30,16 @@ POLICY = (
 
 def join_styles() -> str:
     """Return the style sheet of the report followed by that of the explorer."""
-    return read_asset("page.css") + read_asset("explore.css")
+    return read_asset("page.css") + _read_file("explore.css")
+
+
+def join_explorer_scripts(names: Sequence[str]) -> str:
+    """Join scripts of the report and of the explorer into one."""
+    return join_scripts(_read_file(name) if (FOLDER / name).exists() else read_asset(name) for name in names)
+
+
+def _read_file(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", report: bool = False) -> str:
@@ -48,7 +60,7 @@ def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str 
         "version": escape(__version__),
         "signatures": "".join(f"<li><code>{escape(line)}</code></li>" for line in _list_signatures(table)),
     }
-    return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], read_asset("explore.html"))
+    return re.sub(r"<!-- (\w+) -->", lambda match: parts[match[1]], _read_file("explore.html"))
 
 
 def format_title(table: ItemTable) -> str:

@@ -32,7 +32,7 @@ from captious.runs.filters import (
     parse_filter,
 )
 from captious.stats.correlation import mid_ranks, spearman
-from captious.studio.explore.table import ItemTable
+from captious.studio.explore.explorer_table import ItemTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,15 +13,22 @@ from captious._core.files import OUTPUT, whole_folder
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
 from captious.render import Document
-from captious.render.html import join_scripts
+from captious.render.exports import dumps, get_provenance
 from captious.render.html import render_page as document_page
 from captious.render.items import DECIMALS, make_small_image
-from captious.render.tables import dumps, get_provenance
-from captious.studio.explore._page import POLICY, REPORT, STATIC, format_title, join_styles, render_explorer_page
-from captious.studio.explore._records import Addresses, Records, find_first
-from captious.studio.explore._summary import Summaries
+from captious.studio.explore._item_json import Addresses, Records, find_first
+from captious.studio.explore._page import (
+    POLICY,
+    REPORT,
+    STATIC,
+    format_title,
+    join_explorer_scripts,
+    join_styles,
+    render_explorer_page,
+)
+from captious.studio.explore._view_summary import Summaries
 from captious.studio.explore._views import Explorer
-from captious.studio.explore.table import ItemTable
+from captious.studio.explore.explorer_table import ItemTable
 
 # Most items of a static page.
 MOST = 20_000
@@ -44,7 +51,7 @@ def export_site(
         if Path(out).resolve() in (inner, *inner.parents):
             raise InputError(f"{out}: contains the run {run.root}, expected another folder for the page")
     with whole_folder(out, overwrite) as folder:
-        (folder / "explore.js").write_text(join_scripts(STATIC), encoding="utf-8", newline="\n")
+        (folder / "explore.js").write_text(join_explorer_scripts(STATIC), encoding="utf-8", newline="\n")
         (folder / "explore.css").write_text(join_styles(), encoding="utf-8", newline="\n")
         thumbnails, large, pictures, unreadable = _write_images(table, folder, progress)
         sounds = _write_sounds(table, folder)

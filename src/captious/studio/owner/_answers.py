@@ -13,10 +13,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from captious.studio.collect._events import Answered
-from captious.studio.collect._pages import make_image_response, make_sound_response
+from captious.studio.collect._rater_pages import make_image_response, make_sound_response
 from captious.studio.collect._rendering import PageRenderer, format_point
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import Plan
 from captious.studio.owner.export import make_sort_key
 
 # Rows of a page.

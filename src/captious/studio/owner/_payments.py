@@ -1,6 +1,6 @@
-"""Payments: raters with their ids on a platform, their work, and a suggested action for each.
+"""Payments: raters with their ids on a panel, their work, and a suggested action for each.
 
-Nothing here pays or rejects anybody: owners read the table and act on the platform.
+Nothing here pays or rejects anybody: owners read the table and act on the panel.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from typing import Any, Literal
 
 from captious.render import Column, Table
 from captious.render.document import Value
-from captious.render.tables import write_csv
-from captious.studio.collect._tables import PERSON
-from captious.studio.collect.plan import Plan
+from captious.render.exports import write_csv
+from captious.studio.collect.study_plan import Plan
 from captious.studio.owner.raters import RaterProgress, State
 
 Action = Literal["approve", "look", "ask to return", "wait"]
-# URL parameter of the platform with the id of the submission.
-SUBMISSION = {"prolific": "SESSION_ID", "mturk": "assignmentId"}
-# The full table, and the files for the platforms' bulk forms.
-FILE, APPROVE, REVIEW = "payments.csv", "prolific-approve.txt", "mturk-review.csv"
+# The full table, and the ids of participants to approve, one per line.
+FILE, APPROVE = "payments.csv", "approve.txt"
 
 
 @dataclass(frozen=True)
@@ -30,11 +27,9 @@ class Payment:
 
     rater: str
     person: str
-    """The id on the platform; the name of a rater with a link, where the owner gave one."""
-    submission: str
-    """The submission (Prolific) or assignment (Mechanical Turk) of the last visit."""
-    hit: str
-    """The HIT on Mechanical Turk."""
+    """The id on the panel; the name of a rater with a link, where the owner gave one."""
+    others: Mapping[str, str]
+    """The other parameters of the last visit, such as the id of the submission."""
     status: State
     tasks: int
     minutes: float
@@ -52,19 +47,18 @@ def list_payments(
     plan: Plan, raters: Iterable[RaterProgress], identities: Mapping[str, Mapping[str, str]]
 ) -> list[Payment]:
     """Return a payment for every rater who came, in the order of the raters' numbers."""
-    source = plan.source.name
+    panel = plan.panel
     payments = []
     for rater in sorted(raters, key=lambda one: (len(one.id), one.id)):
-        if rater.state == "invited":
+        if rater.state in ("invited", "withdrawn"):
             continue
         known = identities.get(rater.id, {})
         action, reason = _suggest_action(rater, plan)
         payments.append(
             Payment(
                 rater.id,
-                known.get(PERSON.get(source, "name"), ""),
-                known.get(SUBMISSION.get(source, ""), ""),
-                known.get("hitId", ""),
+                known.get(panel.parameter if panel else "name", ""),
+                {name: known.get(name, "") for name in (panel.others if panel else ())},
                 rater.state,
                 rater.tasks,
                 60 * rater.time.hours,
@@ -102,7 +96,7 @@ def build_payments_table(payments: Sequence[Payment]) -> Table:
     paid = any(one.pay is not None for one in payments)
     columns: list[Column | str] = ["rater", "status", "suggested", "because", Column("tasks")]
     columns += [Column("minutes", decimals=1), "checks passed", *([Column("pay", decimals=2)] if paid else [])]
-    columns.append("id on the platform")
+    columns.append("participant")
     rows: list[list[Value]] = [
         [
             *(one.rater, one.status, one.action, one.reason, one.tasks, one.minutes),
@@ -116,45 +110,32 @@ def build_payments_table(payments: Sequence[Payment]) -> Table:
 
 
 def write_payments(plan: Plan, payments: Sequence[Payment], folder: Path) -> dict[str, int]:
-    """Write the table, and the file for the bulk form of the platform; return the number of rows of each file."""
-    source = plan.source.name
-    rows = [_make_row(one, source) for one in payments]
-    write_csv({name: [row[name] for row in rows] for name in _make_row(_NOBODY, source)}, folder / FILE)
+    """Write the table, and the ids to approve if a panel sent the raters; return the number of rows of each file."""
+    nobody = Payment("", "", dict.fromkeys(plan.panel.others if plan.panel else (), ""), *_NOTHING)
+    rows = [_make_row(one) for one in payments]
+    write_csv({name: [row[name] for row in rows] for name in _make_row(nobody)}, folder / FILE)
     counts = {FILE: len(rows)}
-    if source == "prolific":
+    if plan.panel is not None:
         approved = [one.person for one in payments if one.action == "approve" and one.person]
         (folder / APPROVE).write_text("".join(f"{person}\n" for person in approved), "utf-8", newline="\n")
         counts[APPROVE] = len(approved)
-    elif source == "mturk":
-        submitted = [one for one in payments if one.submission]
-        form = {
-            "HITId": [one.hit for one in submitted],
-            "AssignmentId": [one.submission for one in submitted],
-            "WorkerId": [one.person for one in submitted],
-            "Approve": ["X" if one.action == "approve" else "" for one in submitted],
-            "Reject": ["" for _ in submitted],
-        }
-        write_csv(form, folder / REVIEW)
-        counts[REVIEW] = len(submitted)
     return counts
 
 
 def list_payment_files(plan: Plan) -> list[str]:
     """Return the names of the files that `write_payments` writes for a study."""
-    return [FILE, *{"prolific": [APPROVE], "mturk": [REVIEW]}.get(plan.source.name, [])]
+    return [FILE, APPROVE] if plan.panel is not None else [FILE]
 
 
-_NOBODY = Payment("", "", "", "", "working", 0, 0.0, 0, 0, "wait", "", None)
+# The rest of a row, for the columns of a table without rows.
+_NOTHING: tuple[Any, ...] = ("working", 0, 0.0, 0, 0, "wait", "", None)
 
 
-def _make_row(one: Payment, source: str) -> dict[str, Any]:
-    names = {"prolific": ("participant_id", "submission_id"), "mturk": ("WorkerId", "AssignmentId")}
-    person, submission = names.get(source, ("name", ""))
+def _make_row(one: Payment) -> dict[str, Any]:
     return {
         "rater": one.rater,
-        person: one.person,
-        **({submission: one.submission} if submission else {}),
-        **({"HITId": one.hit} if source == "mturk" else {}),
+        "participant": one.person,
+        **one.others,
         "status": one.status,
         "tasks": one.tasks,
         "minutes": round(one.minutes, 2),

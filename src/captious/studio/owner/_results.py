@@ -14,12 +14,12 @@ from captious.options import Resampling
 from captious.render import Chart, Section, Table
 from captious.studio.collect._events import Answered
 from captious.studio.collect._rendering import format_point
-from captious.studio.collect.plan import Aspect, Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import Aspect, Plan
 from captious.studio.owner.export import FILES, build_answer_tables, make_study_recipe
 from captious.study import systems
-from captious.study.ranking import SystemRanking
-from captious.study.ratings import open_judgments
+from captious.study.judgments import open_judgments
+from captious.study.system_ranking import SystemRanking
 
 CANNOT, NEITHER = "cannot judge", "neither"
 # A scale of at most this many points has a bar per point; a longer one is binned.
@@ -50,18 +50,28 @@ class PeopleResult:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables of the ranking, without bars: these need inline styles, which the page's content policy blocks."""
-        shown = [one for one in self._sections if isinstance(one, Table) and not one.detail]
-        return [replace(one, columns=[replace(column, bar=False) for column in one.heads]) for one in shown]
+        """The tables of the ranking."""
+        return list_tables(self._sections)
 
     @property
     def charts(self) -> list[Chart]:
         """The charts of the ranking."""
-        return [one for one in self._sections if isinstance(one, Chart)]
+        return list_charts(self._sections)
 
     @property
     def _sections(self) -> list[Section]:
         return [] if self.ranking is None else self.ranking.sections()
+
+
+def list_tables(sections: Sequence[Section]) -> list[Table]:
+    """Return the tables without bars: these need inline styles, which the page's content policy blocks."""
+    shown = [one for one in sections if isinstance(one, Table) and not one.detail]
+    return [replace(one, columns=[replace(column, bar=False) for column in one.heads]) for one in shown]
+
+
+def list_charts(sections: Sequence[Section]) -> list[Chart]:
+    """Return the charts."""
+    return [one for one in sections if isinstance(one, Chart)]
 
 
 def compute_people_result(

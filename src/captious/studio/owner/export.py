@@ -8,19 +8,21 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from shlex import quote
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from captious._core.files import OUTPUT, PRIVATE, refuse_occupied, whole_folder
 from captious._core.records import parse_record
 from captious.render import Column, Document, Result, Table
-from captious.render.tables import to_json, write_csv, write_jsonl
+from captious.render.exports import to_json, write_csv, write_jsonl
 from captious.studio.collect._events import Answered, collect_answers
 from captious.studio.collect._survey import collect_survey_rows
 from captious.studio.collect.kinds import get_measurement, kind_of
 from captious.studio.collect.kinds.labels import NONE, merge_labels
 from captious.studio.collect.kinds.ratings import compute_overall, find_rated_aspect
-from captious.studio.collect.plan import EXPORTED, KindName, Plan
-from captious.studio.collect.tasks import Choice, Task
+from captious.studio.collect.rating_tasks import Choice, Task, count_gold
+from captious.studio.collect.study_check import estimate_effort, list_form
+from captious.studio.collect.study_plan import EXPORTED, KindName, Plan
 from captious.studio.owner._payments import list_payment_files, list_payments, write_payments
 from captious.studio.owner.history import StudyChange, list_changes, make_change_row
 from captious.studio.owner.raters import RaterProgress, compute_rater_progress
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 Row = dict[str, Any]
+# Who was asked for, and who came.
+PARTICIPANTS = "participants.json"
 # File of the answers, by kind of task.
 FILES = {
     "ratings": "ratings.jsonl",
@@ -277,8 +281,8 @@ class Export(Result):
     excluded_answers: int
     """Answers of excluded raters, left out of everything but ``events.jsonl`` and ``raters.csv``."""
     simulated_raters: int
-    next: str
-    """The shell command that processes the answers next."""
+    next: tuple[str, ...]
+    """The shell commands that fit the answers, the best first."""
     changes: tuple[StudyChange, ...] = ()
     """Amendments and pauses."""
 
@@ -296,7 +300,7 @@ class Export(Result):
             if change.kind == "amended":
                 after = f"amended after {change.answers:,} answers"
                 notes.append(f"{after}: {'; '.join(change.difference)} ({change.why})")
-        notes.append(f"next: {self.next}")
+        notes += [f"{'or' if index else 'next'}: {line}" for index, line in enumerate(self.next)]
         data = {name: value for name, value in asdict(self).items() if name != "title"}
         data["changes"] = [make_change_row(change) for change in self.changes]
         title = f"{self.folder}: {self.title}"
@@ -336,7 +340,7 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
         len({one.rater for one in answers if one.excluded}),
         len(work) - len(counted),
         sum(bool(rater.simulated) for rater in raters),
-        _get_next_command(plan, tasks.values(), Path(out) / FILES[plan.kind]),
+        list_next_commands(plan, tasks.values(), tables[FILES[plan.kind]], Path(out) / FILES[plan.kind]),
         changes,
     )
     paid = list_payments(plan, raters, log.identities()) if payments else []
@@ -348,6 +352,8 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
         if recipe := format_recipe(plan, tasks.values()):
             (folder / FILES[plan.kind]).with_suffix(".toml").write_text(recipe, encoding="utf-8", newline="\n")
         (folder / "study.toml").write_text(plan.text, encoding="utf-8", newline="\n")
+        who = describe_participants(plan, tasks.values(), raters)
+        (folder / PARTICIPANTS).write_text(json.dumps(who, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         write_csv(build_rater_columns(raters), folder / "raters.csv")
         (folder / OUTPUT).write_text(to_json(result.document()), encoding="utf-8", newline="\n")
     for name in list_payment_files(plan) if payments else ():
@@ -355,16 +361,45 @@ def export_study(log: StudyLog, out: str | Path, overwrite: bool = False, paymen
     return result
 
 
-def _get_next_command(plan: Plan, tasks: Iterable[Task], file: Path) -> str:
-    """Return the shell command that processes the answers in a file next."""
-    name = quote(str(file))
+def list_next_commands(plan: Plan, tasks: Iterable[Task], rows: Sequence[Row], file: Path) -> tuple[str, ...]:
+    """Return the shell commands that fit the answers in a file, the best first; `rows` are those of the file.
+
+    Several systems are ranked by `study systems`; metrics are compared with people by `study run` if there are
+    references; how far raters agree is left if there is neither.
+    """
+    name, tasks = quote(str(file)), list(tasks)
+    status = f"captious studio status {quote(str(plan.path))}"
+    if not rows:
+        return (status,)
     if plan.kind == "yesno":
-        return f"captious probe recall {name}"
+        return (f"captious probe recall {name}",)
     if plan.kind == "labels":
-        return f"captious bias lic CAPTIONS --label {plan.label} --labels {name}"
+        return (f"captious bias lic CAPTIONS --label {plan.label} --labels {name}",)
+    commands = []
     if plan.kind == "ranking" and any(task.fields.get("style") for task in tasks):
-        return f"captious style correlate MODEL {name}"
-    return f"captious study run {quote(str(file.with_suffix('.toml')))}"
+        commands.append(f"captious style correlate MODEL {name}")
+    systems = {system for row in rows for system in row.get("systems", [row.get("system")])} - {None}
+    if len(systems) > 1:
+        commands.append(f"captious study systems {quote(str(file.parent))}")
+    if all(row.get("references") for row in rows):
+        commands.append(f"captious study run {quote(str(file.with_suffix('.toml')))}")
+    several = len({row["rater"] for row in rows}) > 1
+    return tuple(commands) or (f"captious study agreement {name}" if several else status,)
+
+
+def describe_participants(plan: Plan, tasks: Iterable[Task], raters: Sequence[RaterProgress]) -> Row:
+    """Return who was asked for and who took part, as a paper reports it; no ids."""
+    tasks = list(tasks)
+    effort = estimate_effort(plan, sum(task.gold is None for task in tasks), count_gold(tasks))
+    worked = [one for one in raters if one.tasks and one.state != "excluded"]
+    minutes = sorted(60 * one.time.hours for one in worked)
+    return {
+        "requested": list_form(plan, effort),
+        "took_part": len(worked),
+        "excluded": sum(one.state == "excluded" for one in raters),
+        "simulated": sum(bool(one.simulated) for one in worked),
+        "median_minutes": round(median(minutes), 1) if minutes else None,
+    }
 
 
 def build_rater_columns(raters: Iterable[RaterProgress]) -> dict[str, list[Any]]:

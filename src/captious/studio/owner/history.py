@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from captious.render import Column, Document, Result, Table
 from captious.render.document import Value
 from captious.studio.collect._events import OWNER, Event, EventName, parse_amendment
-from captious.studio.collect.plan import Plan
+from captious.studio.collect.study_plan import Plan
 
 if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
@@ -37,7 +37,7 @@ def list_changes(events: Iterable[Event]) -> tuple[StudyChange, ...]:
     answers = 0
     for event in events:
         answers += event.kind == "answered"
-        if event.rater == OWNER:
+        if event.rater == OWNER and event.kind != "served":
             lines = tuple(parse_amendment(event).lines) if event.kind == "amended" else ()
             why = str(event.body.get("why", ""))
             changes.append(StudyChange(event.seq, event.at, event.kind, why, lines, answers))
@@ -88,7 +88,7 @@ class StudyAccount(Result):
             ["tasks", f"{self.tasks:,}"],
             ["answers a task", str(plan.overlap)],
             ["tasks a rater", str(plan.per_rater)],
-            ["raters come by", plan.source.name],
+            ["raters come by", plan.entrance],
             ["state", "paused" if is_paused(self.changes) else "running"],
             ["digest of the text", plan.digest[:12]],
         ]
@@ -101,7 +101,7 @@ class StudyAccount(Result):
             "tasks": self.tasks,
             "overlap": plan.overlap,
             "per_rater": plan.per_rater,
-            "source": plan.source.name,
+            "source": plan.entrance,
             "paused": is_paused(self.changes),
             "digest": plan.digest,
             "changes": [make_change_row(change) for change in self.changes],

@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from captious._core.types import Floats, Ints
-from captious.stats.agreement import Measurement, measure_disagreements
+from captious.stats.rater_agreement import Measurement, measure_disagreements
 from captious.studio.collect._events import OWNER, Answered, Event, collect_answers
 from captious.studio.collect.kinds import get_measurement, kind_of
-from captious.studio.collect.plan import Checks, Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import Checks, Plan
 
 FlagName = Literal["checks", "speed", "same answer", "repeats", "agreement", "time limit"]
 # Fewest pages of a rater for flags on speed, equal answers and agreement.
@@ -38,7 +38,7 @@ CROWD, TOGETHER = 10, timedelta(minutes=1)
 SILENT = 10
 NAN = float("nan")
 # left: was working, with no event for longer than a lease
-State = Literal["invited", "working", "done", "declined", "screened", "came when full", "left", "excluded"]
+State = Literal["invited", "withdrawn", "working", "done", "declined", "screened", "came when full", "left", "excluded"]
 # Key in the body of the first event of a bot; its value is the kind of bot.
 SIMULATED = "simulated"
 
@@ -100,7 +100,7 @@ def compute_reference_agreement(several: Sequence[RaterAgreement]) -> float:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RaterEvidence:
     """Facts about one rater that flags are based on."""
 
     failed: int
@@ -118,7 +118,7 @@ class Evidence:
     """Answers that took longer than the time limit of a task."""
 
 
-def find_flags(checks: Checks, rater: Evidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
+def find_flags(checks: Checks, rater: RaterEvidence, others: Counter[str], reference: float) -> tuple[Flag, ...]:
     """Return all flags of one rater.
 
     ``others`` counts the patterns on the pages of the other raters; ``reference`` is the 75th percentile of agreement.
@@ -315,6 +315,8 @@ def _find_states(
         if event.kind == "excluded":
             before[rater] = states.get(rater, "invited")
             states[rater], reasons[rater] = "excluded", str(event.body.get("reason", ""))
+        elif event.kind == "withdrawn":
+            states[rater] = "withdrawn"
         elif event.kind == "reinstated":
             states[rater] = before.get(rater, "working")
             reasons.pop(rater, None)
@@ -326,7 +328,7 @@ def _find_states(
         if bot := event.body.get(SIMULATED):
             bots[rater] = str(bot)
     for rater in [rater for rater, state in states.items() if state == "working"] if now else ():
-        if now is not None and _measure_running_time(heard[rater], now, events) > timedelta(seconds=plan.lease):
+        if now is not None and measure_running_time(heard[rater], now, events) > timedelta(seconds=plan.lease):
             states[rater] = "left"
     return {
         rater: RaterProgress(
@@ -361,7 +363,7 @@ def _get_next_state(state: State, event: Event) -> State:
     return "working" if goes_on and event.kind != "released" else state
 
 
-def _measure_running_time(since: datetime, now: datetime, events: Iterable[Event]) -> timedelta:
+def measure_running_time(since: datetime, now: datetime, events: Iterable[Event]) -> timedelta:
     """Return the time from a moment until now, without pauses of the study."""
     total, begin = now - since, None
     for event in events:
@@ -419,7 +421,7 @@ def _compute_raters(
         seconds = [one.seconds for one in own if one.seconds is not None]
         others = everywhere - Counter(patterns[rater])
         failed = golds.count(False)
-        evidence = Evidence(
+        evidence = RaterEvidence(
             failed,
             len(golds),
             seconds,

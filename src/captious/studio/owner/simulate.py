@@ -27,11 +27,11 @@ from captious.studio.collect._events import Page
 from captious.studio.collect._survey import Moment, list_questions, read_survey, simulate_survey
 from captious.studio.collect.kinds import Answer, kind_of
 from captious.studio.collect.log import StudyLog
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Choice, Task, build_tasks
-from captious.studio.owner.progress import StudyProgress, study_progress
+from captious.studio.collect.rating_tasks import Choice, Task, build_tasks
+from captious.studio.collect.study_plan import Plan
 from captious.studio.owner.raters import SIMULATED
-from captious.study.ratings import Preferences, as_ratings
+from captious.studio.owner.study_progress import StudyProgress, study_progress
+from captious.study.judgments import Preferences, as_ratings
 
 BotName = Literal["careful", "noisy", "random", "lazy", "leaving"]
 # Default share of each kind of bot.

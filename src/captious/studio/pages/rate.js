@@ -177,7 +177,7 @@ if (form) enhance(form);
 /** @param {HTMLFormElement} form */
 function enhance(form) {
   const kind = form.dataset.kind ?? "";
-  const own = ["key", "csrf", "session", "seconds"];
+  const own = ["key", "csrf", "seconds"];
   for (const element of document.querySelectorAll(".scripted, .movers, #help-button")) element.removeAttribute("hidden");
 
   /** The answer alone, without what belongs to the page. */
@@ -201,10 +201,11 @@ function enhance(form) {
   }
   form.addEventListener("input", () => keep(`draft ${page}`, fields()));
 
-  // ---- What the rater folds away stays folded
+  // ---- What the rater folds away stays folded; on a phone everything is folded at first, so that the scale is visible
 
+  const phone = window.matchMedia("(max-width: 640px)").matches;
   for (const fold of /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("[data-fold]"))) {
-    fold.open = recall(`fold ${fold.dataset.fold}`, fold.open);
+    fold.open = recall(`fold ${fold.dataset.fold}`, fold.open && !phone);
     fold.querySelector("summary")?.addEventListener("click", () => keep(`fold ${fold.dataset.fold}`, !fold.open));
   }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captious.stats.agreement import Measurement
+from captious.stats.rater_agreement import Measurement
 from captious.studio.collect.kinds.kind import Answer as Answer
 from captious.studio.collect.kinds.kind import Gap as Gap
 from captious.studio.collect.kinds.kind import GradedAnswer as GradedAnswer
@@ -13,7 +13,7 @@ from captious.studio.collect.kinds.pairs import PairsKind
 from captious.studio.collect.kinds.ranking import RankingKind
 from captious.studio.collect.kinds.ratings import RatingsKind
 from captious.studio.collect.kinds.yesno import YesNoKind
-from captious.studio.collect.plan import KindName, Plan
+from captious.studio.collect.study_plan import KindName, Plan
 
 KINDS: dict[KindName, TaskKind] = {
     kind.name: kind for kind in (RatingsKind(), RankingKind(), PairsKind(), YesNoKind(), LabelsKind())

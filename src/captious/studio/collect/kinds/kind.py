@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious.stats.agreement import Measurement
+from captious.stats.rater_agreement import Measurement
 from captious.studio.collect._subjects import Subject
-from captious.studio.collect.plan import KindName, Plan
-from captious.studio.collect.tasks import Choice, Task
+from captious.studio.collect.rating_tasks import Choice, Task
+from captious.studio.collect.study_plan import KindName, Plan
 
 # A complete answer, by ids and never by positions:
 #     ratings  {"ratings": {choice: {aspect: 4 or None}}}

@@ -11,8 +11,8 @@ import numpy as np
 from captious.errors import InputError, format_suggestion
 from captious.studio.collect._subjects import Subject
 from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, parse_option
-from captious.studio.collect.plan import CANNOT, Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import CANNOT, Plan
 
 # The label that loses every tie under the rule of RELIC.
 NONE = "none"

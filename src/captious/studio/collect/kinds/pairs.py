@@ -11,8 +11,8 @@ import numpy as np
 from captious.errors import InputError
 from captious.studio.collect._subjects import Subject
 from captious.studio.collect.kinds.kind import Answer, GradedAnswer, Incomplete, TaskKind, find_choice, parse_option
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import Plan
 
 TIE = "tie"
 

@@ -1,4 +1,4 @@
-"""Ranking: captions of an image, or of a style, brought into an order."""
+"""The kind ``ranking``: a rater orders the captions of an image, or of a style, by quality."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from captious.studio.collect.kinds.kind import (
     find_choice,
     parse_option,
 )
-from captious.studio.collect.plan import Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import Plan
 
 
 class RankingKind(TaskKind):
-    """Kind ``ranking``: field ``rank:<place>`` is the rater's number; in the answer the best has the highest rank."""
+    """Kind ``ranking``: form field ``rank:<place>`` is the number that the rater gave; in the stored answer the best
+    caption has the highest rank.
+    """
 
     name = "ranking"
     measurement = "ordinal"
@@ -54,7 +56,7 @@ class RankingKind(TaskKind):
         return {"ranks": {choice: _turn_rank(plan, task, rank) for choice, rank in ranks.items()}}
 
     def form(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> dict[str, str]:
-        """Return the numbers that the rater wrote."""
+        """Return the form fields of a stored answer: the numbers as the rater entered them."""
         ranks = answer["ranks"]
         return {
             f"rank:{place}": str(_turn_rank(plan, task, ranks[choice]))
@@ -75,22 +77,26 @@ class RankingKind(TaskKind):
 
     def passes(self, plan: Plan, task: Task, answer: Answer) -> bool:
         """Return True if the captions of the expected order are in that order."""
-        known = (task.gold or {"ranks": {}})["ranks"]
+        expected_ranks = (task.gold or {"ranks": {}})["ranks"]
         ranks = answer["ranks"]
+        # The product is positive if both orders put the same one of the two captions first.
         return all(
-            (known[one] - known[other]) * (ranks[one] - ranks[other]) > 0 for one, other in combinations(known, 2)
+            (expected_ranks[one] - expected_ranks[other]) * (ranks[one] - ranks[other]) > 0
+            for one, other in combinations(expected_ranks, 2)
         )
 
     def grade_answer(self, plan: Plan, task: Task, order: Sequence[str], answer: Answer) -> list[GradedAnswer]:
         """Return the captions of the expected order from the best to the worst, as ranked and as expected."""
-        known = (task.gold or {"ranks": {}})["ranks"]
+        expected_ranks = (task.gold or {"ranks": {}})["ranks"]
         names = {choice: plan.wording("caption_name", name=place) for place, choice in enumerate(order, 1)}
 
         def format_order(ranks: Mapping[str, int]) -> str:
-            return " > ".join(names[choice] for choice in sorted(known, key=lambda one: ranks[one], reverse=True))
+            return " > ".join(
+                names[choice] for choice in sorted(expected_ranks, key=lambda one: ranks[one], reverse=True)
+            )
 
         right = self.passes(plan, task, answer)
-        return [GradedAnswer("", format_order(answer["ranks"]), format_order(known), right)]
+        return [GradedAnswer("", format_order(answer["ranks"]), format_order(expected_ranks), right)]
 
     def values(self, plan: Plan, task: Task, answer: Answer) -> dict[str, dict[str, float | None]]:
         """Return the rank of every caption."""

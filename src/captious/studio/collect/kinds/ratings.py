@@ -18,8 +18,8 @@ from captious.studio.collect.kinds.kind import (
     find_choice,
     parse_option,
 )
-from captious.studio.collect.plan import CANNOT, Aspect, Plan
-from captious.studio.collect.tasks import Task
+from captious.studio.collect.rating_tasks import Task
+from captious.studio.collect.study_plan import CANNOT, Aspect, Plan
 
 # Name of the overall rating in exports and agreement, in addition to the aspects.
 OVERALL = "rating"

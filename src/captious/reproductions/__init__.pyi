@@ -1,0 +1,9 @@
+from captious.reproductions.comparison import Reproduction as Reproduction
+from captious.reproductions.comparison import reproduce as reproduce
+from captious.reproductions.published import EntryCatalog as EntryCatalog
+from captious.reproductions.published import PublishedCell as PublishedCell
+from captious.reproductions.published import PublishedEntry as PublishedEntry
+from captious.reproductions.published import PublishedRow as PublishedRow
+from captious.reproductions.published import PublishedTable as PublishedTable
+from captious.reproductions.published import find_entry as find_entry
+from captious.reproductions.published import list_entries as list_entries

@@ -1,0 +1,172 @@
+"""Items as JSON for the page: captions, scores with percentiles, ratings, and explanations of scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from captious.errors import InputError
+from captious.render.items import format_field, is_shown
+from captious.render.sections import convert_sections
+from captious.runs.report import make_report
+from captious.runs.run_tables import parse_reasons
+from captious.runs.stored import find_known_metrics
+from captious.studio.explore._rater_answers import compute_mean_rating
+from captious.studio.explore._views import Explorer, Listed
+
+if TYPE_CHECKING:
+    from captious.runs import Report
+
+# Most characters of a further column on a card; the full record is not cut.
+FIELD = 200
+# Most rows of a table in an explanation.
+LISTED = 200
+
+# The row of one item in each run.
+Rows = Sequence[Mapping[str, Any] | None]
+
+
+class Addresses(NamedTuple):
+    """URLs of the image and the sound of an item; None if it has none."""
+
+    thumbnail: str | None = None
+    image: str | None = None
+    sound: str | None = None
+
+
+class Records:
+    """The items of an explorer as JSON."""
+
+    def __init__(self, explorer: Explorer, media_of: Callable[[int, Rows], Addresses]) -> None:
+        """Take a function ``media_of`` that returns the URLs of an item's thumbnail, image and sound."""
+        self.explorer, self.table, self._media_of = explorer, explorer.table, media_of
+        self._lock = Lock()
+        self._reports: dict[int, Report] = {}
+
+    def build_cards(self, items: Sequence[int]) -> list[dict[str, Any]]:
+        """Build the records of items for cards."""
+        rows = self.table.read_rows(items)
+        return [self._build_record(item, own) for item, *own in zip(items, *rows, strict=True)]
+
+    def build_listed_cards(self, items: Sequence[Listed]) -> list[dict[str, Any]]:
+        """Build the cards of a view: with the sort value, and which systems' captions pass the filters."""
+        records = self.build_cards([one.item for one in items])
+        for record, one in zip(records, items, strict=True):
+            record["sorted_by"] = _to_finite(one.value)
+            for own, passes in zip(record["systems"], one.passes, strict=True):
+                own["passes"] = passes
+        return records
+
+    def build_full_record(self, item: int) -> dict[str, Any]:
+        """Build the record of an item with all ratings, fields and explainable scores."""
+        rows = [row for (row,) in self.table.read_rows([item])]
+        record = self._build_record(item, rows)
+        record["fields"] = self._get_fields(rows)
+        for system, own in enumerate(record["systems"]):
+            own["ratings"] = self.list_ratings(system, item)
+            own["explained"] = [place for place in self.explainable[system] if own["values"][place] is not None]
+        return record
+
+    def get_captions(self, item: int) -> list[list[str]]:
+        """Return the captions of an item by all systems."""
+        return [get_texts(row, "candidates") for (row,) in self.table.read_rows([item])]
+
+    def _build_record(self, item: int, rows: Rows) -> dict[str, Any]:
+        media = self._media_of(item, rows)
+        key = next(row["id"] for row in rows if row is not None)
+        return {
+            "item": key,
+            "id": key,
+            "references": find_first(rows, "references") or [],
+            "fields": {name: text[:FIELD] for name, text in self._get_fields(rows).items()},
+            "picture": media.thumbnail,
+            "large": media.image,
+            "sound": media.sound,
+            "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
+        }
+
+    def _get_fields(self, rows: Rows) -> dict[str, str]:
+        values = {name: find_first(rows, name) for name in self.table.fields if name != "image"}
+        return {name: format_field(value) for name, value in values.items() if is_shown(value)}
+
+    def _build_system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
+        table, explorer = self.table, self.explorer
+        reasons = parse_reasons(row.get("unscored")) if row else {}
+        said = table.ratings.get((item, system), ())
+        values = [
+            _to_finite(
+                compute_mean_rating(said, score.key) if score.kind == "rating" else row.get(score.key) if row else None
+            )
+            for score in table.scores
+        ]
+        texts = get_texts(row, "candidates")
+        return {
+            "texts": texts,
+            "words": _count_words(row, texts),
+            "values": values,
+            "shares": [
+                None if value is None else round(explorer.compute_share_below(system, score, value), 1)
+                for score, value in enumerate(values)
+            ],
+            "reasons": [reasons.get(score.key) for score in table.scores],
+            "whys": [],
+        }
+
+    def list_ratings(self, system: int, item: int) -> list[dict[str, Any]]:
+        """Return the ratings of a caption, one entry per rater."""
+        return [
+            {"rater": one.rater, "values": dict(one.values), "comment": one.comment, "seconds": one.seconds}
+            for one in self.table.ratings.get((item, system), ())
+        ]
+
+    @cached_property
+    def explainable(self) -> list[list[int]]:
+        """The indices of the scores that each system's run can explain."""
+        keys = [score.key for score in self.table.scores]
+        metrics = [find_known_metrics(run.run) for run in self.table.runs]
+        return [[keys.index(key) for key, metric in known.items() if metric.explains] for known in metrics]
+
+    def explain(self, system: int, score: int, item: int) -> list[dict[str, Any]]:
+        """Explain the score of a caption, as sections of tables, texts and graphs.
+
+        Uses only the files of the run: no chat model is called, and no image outside of it is opened unless the user
+        has named the folder of the images.
+        """
+        run, one = self.table.runs[system], self.table.scores[score]
+        if one.key not in run.signatures:
+            raise InputError(f"{run.name} has no {one.label}")
+        if score not in self.explainable[system]:
+            raise InputError(f"{one.label} does not explain single values")
+        key = next(row["id"] for (row,) in self.table.read_rows([item]) if row is not None)
+        with self._lock:  # the corpus statistics of a metric are computed once, even with concurrent requests
+            if system not in self._reports:
+                folder = self.table.pictures.folder
+                self._reports[system] = make_report(run.run, images=None if folder is None else folder.path)
+            explanation = self._reports[system].explain(key, one.key)[one.key]
+        return convert_sections(list(explanation.document().walk()), LISTED)
+
+
+def find_first(rows: Rows, name: str) -> Any:
+    """Return the value of a column in the first run that has one."""
+    return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
+
+
+def get_texts(row: Mapping[str, Any] | None, name: str) -> list[str]:
+    """Return the texts in a column of a row; none if the row is missing."""
+    return [text or "" for text in (row.get(name) if row else None) or ()]
+
+
+def _count_words(row: Mapping[str, Any] | None, texts: Sequence[str]) -> float | None:
+    """Return the mean number of words, as the run counted them in its language; older runs have no count."""
+    if not texts:
+        return None
+    counted = _to_finite(row.get("words")) if row else None
+    return sum(len(text.split()) for text in texts) / len(texts) if counted is None else counted
+
+
+def _to_finite(value: Any) -> float | None:
+    number = float("nan") if value is None else float(value)
+    return number if math.isfinite(number) else None
