@@ -101,6 +101,12 @@ def test_every_help_has_panels_in_words_and_no_types(run, command):
     assert titles and all(re.fullmatch(r"[A-Z][a-z]+( [a-z]+)*", title) for title in titles)
 
 
+def test_the_help_of_captious_has_every_panel_once(run):
+    lines = run("--help")[1].splitlines()
+    titles = [line for line in lines if line and not line.startswith((" ", "Usage", "Judge image"))]
+    assert titles == ["Everyday", "Judge metrics", "Audit", "Models and data", "Options"]
+
+
 def test_help_stays_help(run):
     code, out, error = run("study")
     assert "Usage: captious study" in out + error and code == 2

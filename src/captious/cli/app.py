@@ -78,12 +78,15 @@ def build_app() -> CommandGroup:
     show = _make_completion_option("--show-completion", "print_script", "Print the script of completion instead.")
     line = "Judge image captions: exact metrics with error bars, no Java."
     root = CommandGroup("captious", line, params=[version, install, show])
-    for name, module in COMMANDS.items():
-        root.add_command(LazyCommand(name, module, EVERYDAY))
-    for name, (panel, text) in GROUPS.items():
-        root.add_command(LazyGroup(name, text, panel))
-    root.add_command(LazyCommand("judge-noise", "judge_noise", JUDGE))
-    root.add_command(LazyCommand("reproduce", "reproduce", JUDGE))
+    members: list[LazyCommand | LazyGroup] = [
+        *(LazyCommand(name, module, EVERYDAY) for name, module in COMMANDS.items()),
+        *(LazyGroup(name, text, panel) for name, (panel, text) in GROUPS.items()),
+        LazyCommand("judge-noise", "judge_noise", JUDGE),
+        LazyCommand("reproduce", "reproduce", JUDGE),
+    ]
+    # The help prints a panel for each run of commands with the same one, so those of a panel are added together.
+    for member in sorted(members, key=lambda one: (EVERYDAY, JUDGE, AUDIT, MODELS).index(one.panel)):
+        root.add_command(member)
     return root
 
 
