@@ -23,8 +23,8 @@ from captious._core.types import Floats
 from captious.options import Resampling
 from captious.stats.bootstrap import draw_bootstrap
 from captious.stats.resampling import bootstrap_weights, swap_masks
-from captious.study._contests import permute_differences, standardize
 from captious.study._design import RatingRows
+from captious.study.metric_agreement._contests import permute_differences, standardize
 
 IMAGES, CAPTIONS, RATERS, METRICS, DRAWS, SEED = 1000, 5664, 3, 8, 1000, 12345
 

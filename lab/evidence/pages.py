@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from captious.stats.ranks import format_ranks
-from captious.study._advise import advise_profile
-from captious.study._profile import CaptionProfile, get_band
 from captious.study._statistic_columns import get_label, make_column
-from captious.study.advice import EvidenceSet
+from captious.study.advising._advise import advise_profile
+from captious.study.advising._profile import CaptionProfile, get_band
+from captious.study.advising.advice import EvidenceSet
 from captious.study.evidence import SOURCES, EvidenceRow, StressRow, get_metric_label, load_evidence, load_stress
 
 ROOT = Path(__file__).parents[2]

@@ -42,8 +42,8 @@ from captious.stats.tests import compute_bootstrap_p
 from captious.studio import StudyLog, export_study, new_plan, read_plan, simulate_raters
 from captious.study import correlate
 from captious.study._design import RatingRows
-from captious.study.combine import add, cross_validate
 from captious.study.judgments import Ratings, open_ratings
+from captious.study.metric_agreement.combine import add, cross_validate
 from captious.study.scores import MetricScores, scores_of
 
 SEEDS, BASES = 5, "bleu(n=4),rouge,cider"

@@ -41,7 +41,7 @@ from captious.runs.report import Report as Report
 from captious.runs.report import open_run as open_run
 from captious.runs.shards.scoring import score_shards as score_shards
 from captious.scorer import Scorer as Scorer
-from captious.study._correlate import correlate as correlate
-from captious.study.study import Study as Study
+from captious.study.metric_agreement._correlate import correlate as correlate
+from captious.study.metric_agreement.study import Study as Study
 
 metric = parse

@@ -11,9 +11,9 @@ from captious.errors import InputError
 from captious.options import Reading, Resampling
 from captious.study import correlate
 from captious.study._design import PairRules, Pairs
-from captious.study.agreement import rater_agreement
 from captious.study.judgments import open_recipe
 from captious.study.load import load_ratings
+from captious.study.raters.agreement import rater_agreement
 from captious.study.recipes import RECIPES
 from captious.study.study_options import StudyInput
 

@@ -181,7 +181,7 @@ def combine(
     Example: captious study combine ratings.jsonl --references refs.json --metrics "rouge,cider" --add imagine --seeds 5
     """
     from captious.study import combine_metrics, load_ratings, load_scores
-    from captious.study.combine import collect_others
+    from captious.study.metric_agreement.combine import collect_others
 
     if session.runtime.judging.dry_run:
         _print_dry_run(study_input, session, add)

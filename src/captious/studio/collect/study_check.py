@@ -26,7 +26,7 @@ from captious.studio.collect._subjects import normalize_words
 from captious.studio.collect._texts import check_texts, render_page_text
 from captious.studio.collect.rating_tasks import Task, build_tasks, count_gold
 from captious.studio.collect.study_plan import Plan
-from captious.study.power import simulate_power
+from captious.study.metric_agreement.power import simulate_power
 
 # Reading speed.
 WORDS_A_SECOND = 4.0

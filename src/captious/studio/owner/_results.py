@@ -19,7 +19,7 @@ from captious.studio.collect.study_plan import Aspect, Plan
 from captious.studio.owner.export import FILES, build_answer_tables, make_study_recipe
 from captious.study import systems
 from captious.study.judgments import open_judgments
-from captious.study.system_ranking import SystemRanking
+from captious.study.ranking.system_ranking import SystemRanking
 
 CANNOT, NEITHER = "cannot judge", "neither"
 # A scale of at most this many points has a bar per point; a longer one is binned.

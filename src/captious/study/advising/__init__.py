@@ -1,0 +1,1 @@
+"""Advice on which metric to use, from the nearest evidence."""

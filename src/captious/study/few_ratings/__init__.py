@@ -1,0 +1,1 @@
+"""People's verdict from few ratings: estimate, plan, choose what to rate, calibrate, find a threshold."""

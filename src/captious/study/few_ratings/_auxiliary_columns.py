@@ -1,0 +1,149 @@
+"""Auxiliary metrics of an estimate: their form, the choice of those that can be used, and the regression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from captious._core.types import Floats, Ints
+from captious.options import Missing
+from captious.stats.auxiliary import Form, choose_form, cross_fit, fill_missing, shape_values, shrink_prediction
+from captious.stats.calibration import fit_isotonic
+from captious.stats.ridge import fit_tuned_ridge
+from captious.stats.survey import Answers, Population, Slopes, SurveyMeans, Target, estimate_means, find_varied
+from captious.study.few_ratings._rated_sample import RatedSample
+
+# Fewest rated images for auxiliary metrics, and for intervals that are not rough.
+LEAST_IMAGES, ROUGH = 10, 5
+# Fewest rated captions per slope.
+PER_SLOPE = 20
+# Largest share of captions without a value; a metric with more is left out.
+MISSING_VALUES = 0.3
+# Fewest auxiliary metrics that a cross-fitted ridge combines to one prediction.
+SEVERAL = 3
+
+
+@dataclass(frozen=True)
+class EstimateSetting:
+    """Options of an estimate."""
+
+    form: Form
+    slopes: Slopes
+    target: Target
+    level: float
+    share: float | None
+    missing: Missing
+    seed: int
+    factor: Callable[[int, float], float] | None
+    """A function from rated images and degrees of freedom to the factor of the standard error; None for Student's t."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuxiliaryColumn:
+    """An auxiliary value of every caption."""
+
+    name: str
+    label: str
+    form: str
+    values: Floats
+    raw: Floats
+
+
+def prepare_columns(
+    sample: RatedSample, using: Sequence[str] | None, setting: EstimateSetting, remarks: list[str]
+) -> list[AuxiliaryColumn]:
+    """Transform every auxiliary metric to its form; leave out constant ones and those with many missing values."""
+    columns = []
+    for name in sample.table.names_of(using):
+        raw, label = sample.table.values[name], sample.table.labels.get(name, name)
+        share = float(np.isnan(raw).mean())
+        if share > MISSING_VALUES:
+            remarks.append(f"{label} is not used: {100 * share:.0f} % of captions have no value")
+            continue
+        filled, missing = fill_missing(raw)
+        if np.ptp(filled) == 0:
+            remarks.append(f"{label} is not used: it is the same for all captions")
+            continue
+        form = choose_form(filled) if setting.form == "auto" else setting.form
+        shaped = filled if form == "monotone" else shape_values(filled, "ranks" if form == "ranks" else "values")
+        columns.append(AuxiliaryColumn(name, label, form, shaped, raw))
+        if missing is not None:
+            remarks.append(f"{label} is missing for {int(missing.sum()):,} captions: they have a column of their own")
+            columns.append(AuxiliaryColumn(name, f"{label} missing", "0/1", missing, missing))
+    return columns
+
+
+def choose_columns(
+    columns: Sequence[AuxiliaryColumn],
+    population: Population,
+    answers: Answers,
+    setting: EstimateSetting,
+    remarks: list[str],
+) -> list[AuxiliaryColumn]:
+    """Leave out auxiliary metrics that these ratings are too few for, or that hardly vary among the rated captions."""
+    if not columns:
+        return []
+    images = len(np.unique(population.image[answers.item]))
+    rated = len(np.unique(answers.item))
+    if images < LEAST_IMAGES:
+        remarks.append(f"no auxiliary metric is used: {images} rated images, expected at least {LEAST_IMAGES}")
+        return []
+    whole = replace(population, values=np.stack([one.values for one in columns], axis=1))
+    varied = find_varied(whole, answers)
+    for column, enough in zip(columns, varied, strict=True):
+        if not enough and not column.label.endswith(" missing"):
+            remarks.append(f"{column.label} is not used: it hardly varies among the rated captions")
+    kept = [column for column, enough in zip(columns, varied, strict=True) if enough]
+    predicted = _uses_prediction(kept, setting)
+    slopes = 1 if predicted else len(kept) * (population.systems if setting.slopes == "own" else 1)
+    if kept and rated < PER_SLOPE * slopes:
+        each = f"{PER_SLOPE * slopes} for {slopes} slopes" if slopes > 1 else str(PER_SLOPE)
+        remarks.append(f"no auxiliary metric is used: {rated} rated captions, expected at least {each}")
+        return []
+    return kept
+
+
+def _uses_prediction(columns: Sequence[AuxiliaryColumn], setting: EstimateSetting) -> bool:
+    """Return True if the metrics become one cross-fitted prediction instead of having a slope each."""
+    metrics = [one for one in columns if not one.label.endswith(" missing")]
+    return len(metrics) >= SEVERAL or (bool(metrics) and setting.form == "monotone")
+
+
+def fit_columns(
+    population: Population, answers: Answers, columns: Sequence[AuxiliaryColumn], setting: EstimateSetting
+) -> tuple[SurveyMeans, dict[str, Any]]:
+    """Estimate means with some auxiliary metrics."""
+    if not columns:
+        return estimate_means(population, answers, target=setting.target), {}
+    labels = [one.label for one in columns if not one.label.endswith(" missing")]
+    values = np.stack([one.values for one in columns], axis=1)
+    if not _uses_prediction(columns, setting):
+        means = estimate_means(
+            replace(population, values=values), answers, target=setting.target, slopes=setting.slopes
+        )
+        return means, {"using": labels, "method": "slopes", "slopes": means.slopes.tolist()}
+    number = np.bincount(answers.item, minlength=len(values))
+    rated = np.flatnonzero(number)
+    mean = np.bincount(answers.item, answers.rating, minlength=len(values))[rated] / number[rated]
+    monotone = setting.form == "monotone"
+    fit = _fit_curve if monotone and len(labels) == 1 else _fit_ridge
+    predicted = cross_fit(fit, values, population.image, rated, mean, setting.seed)
+    factor = shrink_prediction(predicted[answers.item], answers.rating, population.cell[answers.item])
+    means = estimate_means(population, answers, target=setting.target, predicted=factor * predicted)
+    method: Literal["monotone", "ridge"] = "monotone" if fit is _fit_curve else "ridge"
+    return means, {"using": labels, "method": method, "factor": factor}
+
+
+def _fit_ridge(values: Floats, rating: Floats, image: Ints) -> Callable[[Floats], Floats]:
+    return fit_tuned_ridge(values, rating, image).predict
+
+
+def _fit_curve(values: Floats, rating: Floats, image: Ints) -> Callable[[Floats], Floats]:
+    """Fit the monotone curve of the first column, increasing or decreasing as the ratings of these captions."""
+    x = values[:, 0]
+    sign = 1.0 if np.dot(x - x.mean(), rating - rating.mean()) >= 0 else -1.0
+    curve = fit_isotonic(sign * x, rating)
+    return lambda new: curve.predict(sign * new[:, 0])

@@ -1,0 +1,246 @@
+"""``captious.study.choose``: which images people should rate next, drawn at random in strata of a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from captious._core.files import refuse_existing, write_atomically
+from captious._core.types import Floats, Ints
+from captious._version import __version__
+from captious.errors import InputError
+from captious.options import SEED, Missing, Reading
+from captious.render import Column, Document, Result, Table
+from captious.render.document import Value
+from captious.render.exports import write_jsonl
+from captious.stats.correlation import mid_ranks
+from captious.stats.drawing import STRATA, allocate, cut_strata, order_randomly, shrink_spreads
+from captious.stats.shares import number_clusters
+from captious.study.few_ratings._caption_table import CaptionTable, match_captions, read_caption_table
+from captious.study.judgments import Ratings, as_ratings
+from captious.study.load import load_ratings
+from captious.study.rating_files import BATCH, PROBABILITY, STRATUM
+from captious.study.recipes import find_recipe_for
+from captious.study.study_options import StudyInput
+
+Allocation: TypeAlias = Literal["proportional", "neyman"]
+
+
+@dataclass(frozen=True)
+class DrawnStratum:
+    """The numbers of images of one stratum: in total, rated before, and drawn now."""
+
+    name: str
+    images: int
+    rated: int
+    drawn: int
+    probability: float
+    """The probability of an image of the stratum to be rated, now or before."""
+
+
+@dataclass(frozen=True, repr=False)
+class DrawnItems(Result):
+    """Items to rate next, in a random order, each with the probability of its image to be drawn."""
+
+    rows: tuple[dict[str, Any], ...]
+    """``id``, ``probability``, ``stratum`` and ``batch`` of each item."""
+    strata: tuple[DrawnStratum, ...]
+    batch: int
+    captions: int
+    """Captions of these items, of all systems."""
+    using: str
+    signature: str
+    remarks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<DrawnItems: {len(self.rows)} items of batch {self.batch}>"
+
+    def write(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the items as JSONL; a study file takes it as ``ids``."""
+        refuse_existing(Path(path), overwrite)
+        with write_atomically(path) as draft:
+            write_jsonl(draft, self.rows)
+
+    def document(self) -> Document:
+        """Build the document: how many are drawn, and the strata."""
+        drawn, images = sum(one.drawn for one in self.strata), sum(one.images for one in self.strata)
+        how = f"in {len(self.strata)} strata of {self.using}" if len(self.strata) > 1 else "at random"
+        answer = f"Rate {drawn:,} of {images:,} images next, drawn {how}: {self.captions:,} captions of all systems."
+        columns: list[Column | str] = ["stratum", Column("images"), Column("rated before"), Column("drawn")]
+        columns.append(Column("probability", decimals=4))
+        rows: list[list[Value]] = [[one.name, one.images, one.rated, one.drawn, one.probability] for one in self.strata]
+        table = Table("strata", f"Batch {self.batch}", columns, rows, "probability: to be rated now or before")
+        data = {"batch": self.batch, "items": self.rows, "strata": self.strata, "signature": self.signature}
+        return Document(
+            "What to rate next", "", [table], (), self.remarks, (self.signature,), data, "choose", answer=answer
+        )
+
+
+def choose(
+    runs: Any,
+    number: int,
+    *,
+    using: Sequence[str] | str | None = None,
+    ratings: Any = None,
+    allocation: Allocation = "proportional",
+    strata: int = STRATA,
+    seed: int = SEED,
+    missing: Missing = "error",
+) -> DrawnItems:
+    """Draw the images that people should rate next, each with the captions of all systems.
+
+    Strata are made of the mean of the auxiliary metrics over an image's captions. As many images are drawn of each,
+    or more where ratings vary more (``allocation="neyman"``, which needs ratings). Never rate the most uncertain
+    captions first: no estimate of all captions is valid then.
+
+    Parameters
+    ----------
+    runs
+        All captions, as `estimate` takes them.
+    number
+        How many images to draw.
+    using
+        Auxiliary metrics; by default all of the runs. Without any, images are drawn at random from one stratum.
+    ratings
+        Ratings so far; the next images of each stratum follow, in an order that the seed fixed at the start.
+    allocation
+        ``proportional`` to the sizes of the strata, or ``neyman``.
+    strata
+        How many strata to make.
+    seed
+        Of the order within strata.
+    missing
+        Ratings of captions that are not in the runs: ``error``, or ``skip``.
+
+    >>> captions = [{"id": i, "system": s, "length": i} for i in range(20) for s in "ab"]
+    >>> drawn = choose(captions, 5)
+    >>> [one.drawn for one in drawn.strata], drawn.rows[0]["probability"], drawn.captions
+    ([1, 1, 1, 1, 1], 0.25, 10)
+    """
+    if number < 1:
+        raise InputError(f"next={number}, expected a number of images of at least 1")
+    table = read_caption_table(runs)
+    if table is None:
+        raise InputError("no captions; name a run, or a file with a row per caption")
+    rated: set[str] = set()
+    batch, spreads = 1, None
+    judged: Ratings | None = None
+    if ratings is not None:
+        if isinstance(ratings, (str, Path)):
+            ratings, _ = load_ratings(StudyInput(find_recipe_for(str(ratings))), Reading(missing=missing))
+        given = as_ratings(ratings, missing=missing)
+        if not isinstance(given, Ratings):
+            raise InputError(f"{given.name}: has pairs, expected ratings")
+        judged = given
+        table, matches, _ = match_captions(table, judged, missing)
+        rated = {table.images[row] for row, _ in matches}
+        batch = 1 + max([1, *(int(cell) for cell in judged.drawn.get(BATCH, ()) if str(cell).isdigit())])
+    elif allocation == "neyman":
+        raise InputError("allocate=neyman needs ratings so far; pass ratings=...")
+    names = table.names_of([using] if isinstance(using, str) else using)
+    images = list(dict.fromkeys(table.images))
+    # Sorted, so that equal values are divided in the same way whatever the order of the rows.
+    images.sort(key=lambda name: (len(name), name))
+    value = _average_by_image(table, images, names)
+    stratum = cut_strata(value, min(strata, len(images))) if names else np.zeros(len(images), dtype=np.int64)
+    number_strata = int(stratum.max()) + 1
+    if judged is not None and allocation == "neyman":
+        spreads = _estimate_spreads(
+            table, judged, matches, dict(zip(images, stratum.tolist(), strict=True)), number_strata
+        )
+    groups = [[name for name, own in zip(images, stratum, strict=True) if own == one] for one in range(number_strata)]
+    before = [sum(name in rated for name in group) for group in groups]
+    left = sum(map(len, groups)) - sum(before)
+    if number > left:
+        raise InputError(f"next={number}: expected at most the {left:,} images that are not rated yet")
+    sizes = allocate_next([len(group) for group in groups], before, number, spreads)
+    rows: list[dict[str, Any]] = []
+    drawn_strata: list[DrawnStratum] = []
+    labels = " + ".join(table.labels.get(name, name) for name in names)
+    by_image: dict[str, list[str]] = {}
+    for id, image in zip(table.ids, table.images, strict=True):
+        if id not in by_image.setdefault(image, []):
+            by_image[image].append(id)
+    chosen: list[str] = []
+    for place, group in enumerate(groups):
+        new = [name for name in order_randomly(group, seed) if name not in rated][: sizes[place]]
+        label = str(place + 1)
+        probability = (before[place] + len(new)) / len(group)
+        drawn_strata.append(DrawnStratum(label, len(group), before[place], len(new), probability))
+        for image in new:
+            chosen.append(image)
+            rows += [{"id": id, PROBABILITY: probability, STRATUM: label, BATCH: batch} for id in by_image[image]]
+    order = {id: place for place, id in enumerate(order_randomly([row["id"] for row in rows], seed + batch))}
+    rows.sort(key=lambda row: order[row["id"]])
+    taken = set(chosen)
+    remarks = []
+    if judged is not None and PROBABILITY not in judged.drawn:
+        remarks.append("the images rated before are taken to have been drawn at random")
+    signature = f"choose:{len(chosen)}/{len(images)}|using:{labels or 'none'}|strata:{number_strata}|{allocation}"
+    return DrawnItems(
+        tuple(rows),
+        tuple(drawn_strata),
+        batch,
+        sum(image in taken for image in table.images),
+        labels,
+        f"{signature}|seed:{seed}|captious:{__version__}",
+        tuple(remarks),
+    )
+
+
+def allocate_next(
+    sizes: Sequence[int], before: Sequence[int], number: int, spreads: Sequence[float] | None = None
+) -> list[int]:
+    """Divide the next images among strata, so that those rated before and now together are close to their shares.
+
+    >>> allocate_next([10, 10], [3, 0], 5)
+    [1, 4]
+    """
+    if not any(before):
+        return allocate(sizes, number, spreads)
+    wanted = np.array(allocate(sizes, number + sum(before), spreads))
+    new, left = np.zeros(len(sizes), dtype=np.int64), np.array(sizes) - np.array(before)
+    for _ in range(number):
+        need = np.where(new < left, wanted - np.array(before) - new, -np.inf)
+        new[int(need.argmax())] += 1
+    return [int(one) for one in new]
+
+
+def _average_by_image(table: CaptionTable, images: Sequence[str], names: Sequence[str]) -> Floats:
+    """Return the mean of the metric over the captions of each image; of several metrics, the mean of their ranks."""
+    if not names:
+        return np.zeros(len(images))
+    place = {name: index for index, name in enumerate(images)}
+    owner: Ints = np.array([place[image] for image in table.images], dtype=np.int64)
+    columns = []
+    for name in names:
+        values = table.values[name]
+        filled = np.where(np.isnan(values), np.nanmean(values), values)
+        columns.append(filled if len(names) == 1 else mid_ranks(filled))
+    number = np.bincount(owner, minlength=len(images))
+    result: Floats = np.bincount(owner, np.mean(columns, axis=0), minlength=len(images)) / number
+    return result
+
+
+def _estimate_spreads(
+    table: CaptionTable,
+    ratings: Ratings,
+    matches: Sequence[tuple[int, int]],
+    stratum: dict[str, int],
+    strata: int,
+) -> list[float]:
+    """Return the standard deviation of the images' mean ratings in each stratum, shrunk because they are few."""
+    rows = [row for row, _ in matches]
+    values = np.array([ratings.mean[item] for _, item in matches])
+    images = number_clusters([table.images[row] for row in rows])
+    number = np.bincount(images)
+    means = np.bincount(images, values) / number
+    first = np.unique(images, return_index=True)[1]
+    own = np.array([stratum[table.images[rows[index]]] for index in first])
+    pooled = float(means.std(ddof=1)) if len(means) > 1 else 1.0
+    spread = np.array([means[own == one].std(ddof=1) if (own == one).sum() > 1 else pooled for one in range(strata)])
+    return [float(one) for one in shrink_spreads(spread)]

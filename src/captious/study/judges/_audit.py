@@ -1,0 +1,453 @@
+"""``captious.study.audit``: can a judge or a metric be trusted? What it sees, what it prefers, where it is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious._core.files import OUTPUT, load_json
+from captious._core.types import Floats, Ints
+from captious._version import __version__
+from captious.errors import InputError
+from captious.metrics.registry import find_key
+from captious.options import LEVEL, Missing, Resampling
+from captious.stats.bootstrap import Estimate
+from captious.stats.calibration import choose_curve, fit_line, split_curve
+from captious.stats.judging import (
+    Decisions,
+    JudgeRegressions,
+    PositionBias,
+    RepeatNoise,
+    Residuals,
+    compare_decisions,
+    compare_residuals,
+    position_bias,
+    split_variance,
+    standardize_twice,
+)
+from captious.stats.kendall import Kendall
+from captious.stats.resampling import bootstrap_weights, holm, sum_clusters
+from captious.study.few_ratings._auxiliary_columns import EstimateSetting, prepare_columns
+from captious.study.few_ratings._caption_table import read_caption_table
+from captious.study.few_ratings._question_estimate import estimate_question
+from captious.study.few_ratings._rated_sample import RatedSample, match_ratings
+from captious.study.few_ratings.verdict import QuestionVerdict
+from captious.study.judges._judge_noise import JudgeNoise
+from captious.study.judges.judge_audit import (
+    Correction,
+    Inversion,
+    JudgeAudit,
+    JudgeFindings,
+    SelfPreference,
+    SystemOrder,
+    SystemResidual,
+)
+from captious.study.judgments import Ratings, as_ratings
+from captious.text.ngram_tables import count_words
+
+# Words by which the effect of length is stated.
+WORDS = 10
+# Judges from which on generators × judges are shown: of two, one is always as high as the other is low.
+MATRIX_JUDGES = 3
+ONE_BY_ONE = "The judges saw captions one at a time: a bias for the first or second of two cannot be known."
+
+
+def audit(
+    ratings: Any,
+    runs: Any,
+    *,
+    judges: Sequence[str] | str = (),
+    own: Mapping[str, str] | None = None,
+    good: float | None = None,
+    arena: Any = None,
+    noise: Any = None,
+    system: str | None = None,
+    missing: Missing = "error",
+    resampling: Resampling = Resampling(),
+    progress: Callable[[str], None] | None = None,
+) -> JudgeAudit:
+    """Audit judges, or metrics, against people's ratings of some captions.
+
+    Parameters
+    ----------
+    ratings
+        Ratings of captions, as ``captious.study.systems`` takes them.
+    runs
+        All captions with the values of the judges: runs (a list, or by the name of their system), files with a row per
+        caption, or such rows in memory.
+    judges
+        Which values are judges; all metrics of the runs by default.
+    own
+        The system that belongs to a judge, such as that of the same company: ``{"fleur": "llava"}``. Self-preference
+        is tested if there is another judge.
+    good
+        The rating from which on people say yes, for judges that say yes or no (1 or 0).
+    arena
+        The result or the folder of ``captious arena`` by the same judge, for the bias for the first position.
+    noise
+        The result or the folder of ``captious judge-noise`` by the same judges, for their repeat noise.
+    system
+        Column of the system in files of captions.
+    missing
+        As in ``captious.study.estimate``.
+    resampling
+        The bootstrap over images of the matrix of generators and judges.
+    progress
+        Called with the name of each step as it begins.
+
+    >>> rows = [{"id": i, "system": "ab"[i % 2], "m": (7 * i) % 5, "rating": (7 * i) % 5 + i % 2} for i in range(40)]
+    >>> found = audit(rows, [{key: row[key] for key in ("id", "system", "m")} for row in rows]).judges[0]
+    >>> best = found.systems.residuals[0]
+    >>> best.system, round(best.residual.value, 6)  # people put b higher by 1: half of it around the mean
+    ('b', 0.5)
+    """
+    judged = as_ratings(ratings, missing=missing)
+    if not isinstance(judged, Ratings):
+        raise InputError(
+            f"{judged.name}: contains pairs, expected ratings of single captions; captious arena has pairs"
+        )
+    table = read_caption_table(runs, system)
+    if table is None:
+        raise InputError("no values of a judge: name runs, or a file with a row per caption")
+    left_out: Counter[str] = Counter(judged.dropped)
+    sample, judged = match_ratings(judged, table, missing, left_out)
+    rows = _AuditRows.of(sample, judged, _choose_judges(sample, judges))
+    if own:
+        own = {_choose_judges(sample, [judge])[0]: name for judge, name in own.items()}
+    findings, residuals = [], {}
+    for key in rows.judges:
+        if progress:
+            progress(sample.table.labels.get(key, key))
+        found, residual = _examine(key, rows, sample, judged, good, missing)
+        findings.append(found)
+        if residual is not None:
+            residuals[key] = residual
+    position = None if arena is None else _read_position(arena)
+    notes = [f"{number:,} left out: {reason}" for reason, number in left_out.items() if number]
+    if rows.dropped:
+        notes.append(f"{rows.dropped:,} rated captions have no value of a judge and are left out")
+    matrix = None
+    if len(rows.judges) >= MATRIX_JUDGES and len(sample.systems) > 1:
+        matrix = _compute_matrix(rows, sample, resampling)
+    elif own:
+        notes.append(f"generators × judges needs at least {MATRIX_JUDGES} judges")
+    if own and len(rows.judges) < 2:
+        notes.append("self-preference needs a second judge: the residual of one judge does not show it")
+    images = len(np.unique(rows.image))
+    counts = f"{len(rows.rating):,} rated captions of {images:,} images; {len(sample.system):,} captions in all"
+    labels = {key: sample.table.labels.get(key, key) for key in rows.judges}
+    signature = "|".join(
+        [
+            f"audit:{judged.name}",
+            f"judges:{'+'.join(rows.judges)}",
+            f"captions:{len(rows.rating)}",
+            f"images:{images}",
+            "jackknife:images",
+            "holm",
+            *([f"matrix:{resampling.signature('images')}"] if matrix else []),
+            f"captious:{__version__}",
+        ]
+    )
+    return JudgeAudit(
+        judged.name,
+        judged.question,
+        counts,
+        tuple(findings),
+        signature,
+        _compare_people(judged, rows, good) if any(one.decisions for one in findings) else None,
+        position,
+        "" if position else ONE_BY_ONE if arena is None else f"{arena}: no pair was judged in both orders.",
+        _compare_own(own or {}, residuals, sample, labels),
+        matrix,
+        {labels[key]: name for key, name in (own or {}).items() if key in labels},
+        tuple(judged.warnings),
+        tuple(notes),
+        {**_split_repeats(sample), **({} if noise is None else _read_noise(noise))},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _AuditRows:
+    """Rated captions, one per row."""
+
+    judges: tuple[str, ...]
+    rating: Floats
+    """The mean rating of each caption."""
+    values: Floats
+    """Captions × judges."""
+    image: Ints
+    system: Ints
+    words: Floats | None
+    row: Ints
+    """The rated item of each row."""
+    dropped: int
+
+    @classmethod
+    def of(cls, sample: RatedSample, ratings: Ratings, judges: Sequence[str]) -> _AuditRows:
+        values = np.stack([sample.table.values[key] for key in judges], axis=1)[sample.item]
+        rating = ratings.mean[sample.row]
+        used = ~np.isnan(values).any(axis=1) & ~np.isnan(rating)
+        words = _count_lengths(sample, ratings)
+        for key, column in zip(judges, values[used].T, strict=True):
+            if used.sum() < 3 or np.ptp(column) == 0:
+                raise InputError(
+                    f"{ratings.name}: {key} is the same for all rated captions, so there is nothing to audit"
+                )
+        item = sample.item[used]
+        if len(np.unique(sample.image[item])) < 3:
+            raise InputError(f"{ratings.name}: fewer than 3 images with ratings and values of the judges")
+        return cls(
+            tuple(judges),
+            rating[used],
+            values[used],
+            sample.image[item],
+            sample.system[item],
+            None if words is None else words[used],
+            sample.row[used],
+            int((~used).sum()),
+        )
+
+
+def _choose_judges(sample: RatedSample, judges: Sequence[str] | str) -> list[str]:
+    names = [judges] if isinstance(judges, str) else list(judges)
+    labels = {key: sample.table.labels.get(key, key) for key in sample.table.names_of(None)}
+    if not labels:
+        raise InputError(f"{sample.table.name}: contains no numbers, expected values of a judge or a metric")
+    single = [key for key in labels if not _split_repeat_name(key)]  # fleur@1, fleur@2, … are answers of fleur
+    return list(dict.fromkeys(find_key(name, labels, sample.table.name) for name in names)) or single or list(labels)
+
+
+def _count_lengths(sample: RatedSample, ratings: Ratings) -> Floats | None:
+    """Return the words of each matched caption; None if texts are not known or all have the same number of words."""
+    table = sample.table
+    counted = table.values.get("words")
+    if counted is not None and not np.isnan(counted[sample.item]).any():
+        words = counted[sample.item]
+    elif all(table.texts[item] is not None for item in sample.item):
+        words = np.array(count_words([str(table.texts[item]) for item in sample.item]), dtype=np.float64)
+    elif ratings.captions is not None:
+        captions = ratings.captions
+        texts = [captions[ratings.ids[row]].candidate for row in sample.row]
+        words = np.array(count_words(texts, captions.language), dtype=np.float64)
+    else:
+        return None
+    return words if np.ptp(words) > 0 else None
+
+
+def _examine(
+    key: str, rows: _AuditRows, sample: RatedSample, ratings: Ratings, good: float | None, missing: Missing
+) -> tuple[JudgeFindings, Residuals | None]:
+    """Compute everything that concerns one judge."""
+    judge = rows.values[:, rows.judges.index(key)]
+    regressions = JudgeRegressions(rows.rating, judge, rows.image)
+    residuals = regressions.residuals(rows.system) if _has_systems(sample, rows) else None
+    length, length_parts = None, []
+    if rows.words is not None:
+        length = regressions.covariate(rows.words / WORDS)
+        rest = rows.rating - fit_line(judge, rows.rating).predict(judge)
+        length_parts = split_curve(rows.words, rest, rows.image)
+    item, column = np.nonzero(~np.isnan(ratings.values[rows.row]))
+    tau = Kendall.of(judge, ratings.values[rows.row][item, column], item.astype(np.int64), np.arange(len(judge)))
+    return JudgeFindings(
+        key,
+        sample.table.labels.get(key, key),
+        regressions.slope(),
+        float(np.corrcoef(judge, rows.rating)[0, 1]),
+        float(tau(np.ones((len(judge), 1)))["tau_b"][0]),
+        regressions.curvature() if len(np.unique(judge)) > 2 else regressions.slope()._replace(value=0.0),
+        tuple(split_curve(judge, rows.rating, rows.image)),
+        length,
+        tuple(length_parts),
+        None if residuals is None else _order_systems(key, rows, residuals, sample, ratings, missing),
+        _decide(judge, rows, good),
+    ), residuals
+
+
+def _has_systems(sample: RatedSample, rows: _AuditRows) -> bool:
+    return len(sample.systems) > 1 and len(np.unique(rows.system)) == len(sample.systems)
+
+
+def _order_systems(
+    key: str, rows: _AuditRows, residuals: Residuals, sample: RatedSample, ratings: Ratings, missing: Missing
+) -> SystemOrder:
+    """Compare the order of systems by the judge's means over all captions with people's estimate."""
+    values = sample.table.values[key]
+    known = ~np.isnan(values)
+    means = np.bincount(sample.system[known], values[known]) / np.bincount(sample.system[known])
+    verdict = _estimate_people(key, sample, ratings, missing)
+    people = {one.system: one for one in verdict.systems}
+    contests = {frozenset((one.first, one.second)): one for one in verdict.contests}
+    inversions = []
+    for one, other in combinations(range(len(sample.systems)), 2):
+        if means[other] > means[one]:
+            one, other = other, one  # the judge prefers the first
+        preferred, second = sample.systems[one], sample.systems[other]
+        gap = people[preferred].mean.value - people[second].mean.value
+        if gap < 0 and means[one] > means[other]:
+            p = contests[frozenset((preferred, second))].p_holm
+            inversions.append(Inversion(preferred, second, float(means[one] - means[other]), gap, p))
+    inversions.sort(key=lambda pair: pair.p_holm)
+    judge = rows.values[:, rows.judges.index(key)]
+    scale = ratings.scale or (float(np.nanmin(ratings.values)), float(np.nanmax(ratings.values)))
+    rises = float(np.corrcoef(judge, rows.rating)[0, 1]) >= 0
+    # The curve that `study calibrate` would choose.
+    chosen = choose_curve(judge, rows.rating, rows.image, scale, rises)
+    predicted = np.clip(chosen.curve.predict(values[known]), *scale)
+    calibrated = np.bincount(sample.system[known], predicted) / np.bincount(sample.system[known])
+    order = sorted(range(len(sample.systems)), key=lambda index: -people[sample.systems[index]].mean.value)
+    return SystemOrder(
+        tuple(
+            SystemResidual(
+                sample.systems[index],
+                people[sample.systems[index]].mean.value,
+                residuals.groups[index],
+                residuals.p_holm[index],
+            )
+            for index in order
+        ),
+        residuals.p,
+        len(sample.systems) * (len(sample.systems) - 1) // 2,
+        tuple(inversions),
+        sample.systems[int(means.argmax())],
+        sample.systems[order[0]],
+        tuple(
+            Correction(sample.systems[index], float(calibrated[index]), people[sample.systems[index]].mean)
+            for index in order
+        ),
+        chosen.form,
+    )
+
+
+def _estimate_people(key: str, sample: RatedSample, ratings: Ratings, missing: Missing) -> QuestionVerdict:
+    """Estimate people's means over all captions; the judge helps if not every caption is rated."""
+    setting = EstimateSetting("auto", "common", "world", LEVEL, None, missing, 0, None)
+    everything = len(np.unique(sample.item)) == len(sample.system)
+    columns = [] if everything else prepare_columns(sample, [key], setting, [])
+    return estimate_question(ratings.question, ratings.values, ratings, sample, columns, setting, [], [])
+
+
+def _decide(judge: Floats, rows: _AuditRows, good: float | None) -> Decisions | None:
+    """Compare the decisions of a judge that says yes or no with people's; None for other judges."""
+    if not np.isin(judge, (0, 1)).all():
+        return None
+    if good is None and not ((rows.rating >= 0) & (rows.rating <= 1)).all():
+        return None
+    return compare_decisions(judge > 0.5, rows.rating >= (0.5 if good is None else good), rows.image)
+
+
+def _compare_people(ratings: Ratings, rows: _AuditRows, good: float | None) -> Decisions | None:
+    """Compare each person with the mean of the others: what a judge can be expected to reach."""
+    values, least = ratings.values[rows.row], 0.5 if good is None else good
+    rated = ~np.isnan(values)
+    number, total = rated.sum(axis=1, keepdims=True), np.nansum(values, axis=1, keepdims=True)
+    item, column = np.nonzero(rated & (number > 1))
+    if not len(item):
+        return None
+    own = values[item, column]
+    others = (total[item, 0] - own) / (number[item, 0] - 1)
+    return compare_decisions(own >= least, others >= least, rows.image[item])
+
+
+def _compare_own(
+    own: Mapping[str, str], residuals: Mapping[str, Residuals], sample: RatedSample, labels: Mapping[str, str]
+) -> tuple[SelfPreference, ...]:
+    """Compare each judge's residual of its own system with that of every other judge."""
+    found = []
+    for judge, system in own.items():
+        if system not in sample.systems:
+            raise InputError(f"own={judge}={system}: no such system, expected one of {', '.join(sample.systems)}")
+        for other in residuals:
+            if other != judge and judge in residuals:
+                gap = compare_residuals(residuals[judge], residuals[other], sample.systems.index(system))
+                # A lower residual means that the judge puts the system higher, compared with people.
+                found.append((labels[judge], system, labels[other], gap._replace(value=-gap.value)))
+    adjusted = holm([gap.p for *_, gap in found])
+    return tuple(SelfPreference(*one, p) for one, p in zip(found, adjusted, strict=True))
+
+
+def _compute_matrix(rows: _AuditRows, sample: RatedSample, resampling: Resampling) -> dict[tuple[str, str], Estimate]:
+    """Standardize the judges' means of generators by judge, then by generator, with intervals over images."""
+    values = np.stack([sample.table.values[key] for key in rows.judges], axis=1)
+    known = ~np.isnan(values).any(axis=1)
+    images, image = np.unique(sample.image[known], return_inverse=True)
+    number, judges = len(sample.systems), len(rows.judges)
+    chosen = (sample.system[known][:, None] == np.arange(number)).astype(np.float64)
+    sums = (chosen[:, :, None] * values[known][:, None, :]).reshape(len(image), -1)
+    by_image = sum_clusters(np.hstack([sums, chosen]), image.astype(np.int64), len(images))
+
+    def compute(weights: Floats) -> Floats:
+        totals = weights @ by_image
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = totals[:, : number * judges].reshape(-1, number, judges) / totals[:, number * judges :, None]
+        return standardize_twice(means)
+
+    (value,) = compute(np.ones((1, len(images))))
+    blocks = bootstrap_weights(len(images), resampling.samples, resampling.seed)
+    draws = (
+        np.concatenate([compute(block) for block in blocks]) if resampling.samples else np.zeros((0, number, judges))
+    )
+    return {
+        (name, sample.table.labels.get(key, key)): Estimate.under(
+            float(value[one, other]), draws[:, one, other], resampling, len(images)
+        )
+        if resampling.samples
+        else Estimate(float(value[one, other]))
+        for one, name in enumerate(sample.systems)
+        for other, key in enumerate(rows.judges)
+    }
+
+
+def _split_repeat_name(key: str) -> str:
+    """Return the judge of a column of repeated answers, such as fleur of fleur@2; an empty text for other columns."""
+    name, _, number = key.rpartition("@")
+    return name if number.isdecimal() else ""
+
+
+def _split_repeats(sample: RatedSample) -> dict[str, RepeatNoise]:
+    """Split the variance of judges that were asked several times: columns name@1, name@2, …"""
+    columns: dict[str, list[Floats]] = {}
+    for key, values in sample.table.values.items():
+        if name := _split_repeat_name(key):
+            columns.setdefault(name, []).append(values)
+    return {name: split_variance(np.stack(own, axis=1)) for name, own in columns.items() if len(own) > 1}
+
+
+def _read_noise(noise: Any) -> dict[str, RepeatNoise]:
+    """Return the repeat noise of judges by label, from `judge_noise` or from its folder."""
+    if isinstance(noise, JudgeNoise):
+        return {one.label: one.noise for one in noise.judges}
+    path = Path(noise) / OUTPUT if Path(noise).is_dir() else Path(noise)
+    try:
+        return {
+            str(one["label"]): RepeatNoise(
+                float(one["between"]), float(one["within"]), int(one["captions"]), float(one["repeats"])
+            )
+            for one in load_json(path)["judges"]
+            if one["within"] is not None  # too few answers
+        }
+    except (KeyError, TypeError, ValueError, OSError):
+        raise InputError(f"{path}: expected the output of captious judge-noise") from None
+
+
+def _read_position(arena: Any) -> PositionBias | None:
+    """Compute the bias for the first position from an arena, or from its folder; None if no pair has both orders."""
+    if isinstance(arena, (str, Path)):
+        path = Path(arena) / OUTPUT if Path(arena).is_dir() else Path(arena)
+        try:
+            verdicts = [one["verdicts"] for one in load_json(path)["verdicts"]]
+        except (KeyError, TypeError, OSError):
+            raise InputError(f"{path}: expected the output of captious arena") from None
+    else:
+        verdicts = [match.verdicts for match in arena.matches]
+    both = [one for one in verdicts if len(one) == 2]
+    shares = {"first": 1.0, "tie": 0.5, "second": 0.0}
+    if not both:
+        return None
+    first, second = (np.array([shares[one[order]] for one in both]) for order in (0, 1))
+    return position_bias(first, second)

@@ -1,0 +1,1 @@
+"""Systems by people's ratings: which one people prefer, with tests between systems."""

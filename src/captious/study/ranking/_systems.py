@@ -1,0 +1,480 @@
+"""``captious.study.systems``: which system people prefer, with intervals over images and raters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from captious._core.types import Floats, Ints
+from captious._tournament import Elo, Tournament, estimate_online_elo
+from captious._version import __version__
+from captious.errors import InputError, format_suggestion
+from captious.options import PERMUTATIONS, Missing, Reading, Resampling, get_choices
+from captious.stats.bootstrap import NAN, Estimate, draw_crossed, warn_few_units
+from captious.stats.pairwise import PRIOR, compute_pairwise_values, count_wins, name_elo, name_rate
+from captious.stats.ranks import rank_signature, shared_ranks
+from captious.stats.resampling import Statistic, holm, paired_randomization, sort_ids, sum_clusters, swap_masks
+from captious.stats.tests import compute_bootstrap_p, compute_power, find_detectable
+from captious.study._statistic_columns import sign_left_out
+from captious.study.judgments import (
+    Preferences,
+    Ratings,
+    as_ratings,
+    count_unused_answers,
+    has_named_raters,
+    list_questions,
+)
+from captious.study.load import load_ratings
+from captious.study.ranking.system_ranking import (
+    RANK,
+    Over,
+    QuestionRanking,
+    SystemContest,
+    SystemMean,
+    SystemPower,
+    SystemRanking,
+)
+from captious.study.recipes import find_recipe_for
+from captious.study.study_options import StudyInput
+
+# Raters from which on they are drawn too: of two, nothing can be said about others.
+ENOUGH = 3
+
+
+def systems(
+    ratings: Any,
+    *,
+    over: Over | None = None,
+    difference: float | None = None,
+    resampling: Resampling = Resampling(),
+    permutations: int = PERMUTATIONS,
+    elo: Elo = "bradley-terry",
+    missing: Missing = "error",
+) -> SystemRanking:
+    """Compute which system people prefer, from ratings, rankings or pairs whose systems are known.
+
+    Ratings and rankings give the mean of each system, and the difference of every two; pairs and rankings give win
+    rates, and Bradley–Terry strengths in Elo points, a tie being half a win. A p-value is that of the two systems
+    swapped within images, or of the paired bootstrap where raters are drawn too; Holm's correction is over all pairs.
+
+    Parameters
+    ----------
+    ratings
+        What ``captious.correlate`` takes, or the folder of ``captious studio export``. A file with a recipe of the same
+        name beside it, as in that folder, is read by it.
+    over
+        What the bootstrap draws: ``images``, or ``images+raters``, which is the default from three named raters on.
+    difference
+        A difference of means, or of a win rate from one half; the power to find it is stated.
+    resampling, permutations
+        The bootstrap, and the permutations of the test over images.
+    elo
+        ``bradley-terry``, or ``online``: points updated answer by answer, over resampled answers, as in Chatbot Arena.
+    missing
+        Rows that cannot be read: ``error``, or ``skip`` to leave them out and count them.
+
+    >>> rows = [{"image": i, "system": s, "rating": r} for i, both in enumerate([(4, 2), (5, 3), (3, 3)])
+    ...         for s, r in zip("ab", both)]
+    >>> [(one.system, round(one.mean.value, 4)) for one in systems(rows).standings[0].systems]
+    [('a', 4.0), ('b', 2.6667)]
+    """
+    if over is not None and over not in (choices := get_choices(Over)):
+        raise InputError(f"over={over!r}, expected {' or '.join(choices)}{format_suggestion(str(over), choices)}")
+    if elo not in (choices := get_choices(Elo)):
+        raise InputError(f"elo={elo!r}, expected {' or '.join(choices)}{format_suggestion(str(elo), choices)}")
+    if difference is not None and not 0 < difference < np.inf:
+        raise InputError(f"difference={difference!r}, expected a number above 0")
+    if isinstance(ratings, (str, Path)):
+        ratings, _ = load_ratings(StudyInput(find_recipe_for(str(ratings))), Reading(missing=missing))
+    judged = as_ratings(ratings, missing=missing)
+    answers = _Answers.of(judged)
+    draw = _choose_draws(answers, over, resampling)
+    rule = _ResamplingRule(draw, resampling, permutations)
+    standings, tournament = [], None
+    if isinstance(judged, Ratings):
+        for question, values in list_questions(judged).items():
+            if not np.isnan(values).all():
+                standings.append(_rank_systems(question, judged, values, answers, rule))
+    comparisons = _collect_comparisons(judged, answers)
+    if comparisons is not None:
+        tournament = _compute_tournament(comparisons, answers, rule, elo)
+    facts, left_out = _count_facts(judged, answers), count_unused_answers(judged)
+    parts = [
+        f"systems:{judged.name}",
+        *([f"questions:{','.join(one.question for one in standings)}"] if standings else []),
+        *(f"{key}:{number}" for key, number in facts.items()),
+        *sign_left_out(left_out),
+        *([f"ties:half|{'elo:online' if elo == 'online' else f'bradley-terry:prior={PRIOR:g}'}"] if tournament else []),
+        f"ci:{rule.intervals.signature(draw)}",
+        f"test:{rule.signature},holm",
+        rank_signature(resampling.level),
+        f"captious:{__version__}",
+    ]
+    line = " ".join(f"{number:,} {key}," for key, number in facts.items()).rstrip(",")
+    return SystemRanking(
+        judged.name,
+        tuple(standings),
+        tournament,
+        _compute_power(standings, tournament, difference, resampling),
+        draw,
+        "|".join(parts),
+        line + f"; {len(answers.systems)} systems",
+        rule.test,
+        rule.intervals,
+        (
+            *_list_warnings(judged, answers, over),
+            *(warn_few_units(len(answers.images), resampling, "images") if draw == "images" else ()),
+        ),
+        remarks=(judged.read,) if judged.read else (),
+        left_out=left_out,
+    )
+
+
+class _Answers(NamedTuple):
+    """Who judged which captions of which image: images and raters in an order that the file does not change."""
+
+    systems: tuple[str, ...]
+    images: tuple[str, ...]
+    image: Ints
+    """The image of each item."""
+    raters: tuple[str, ...]
+    rater: Ints
+    """The place of each column of the ratings."""
+    named: bool
+    """Whether columns are persons."""
+
+    @classmethod
+    def of(cls, judged: Ratings | Preferences) -> _Answers:
+        ratings = judged if isinstance(judged, Ratings) else judged.answers
+        if ratings is None:
+            raise InputError(f"{judged.name}: no rater's answers, expected rows of pairs")
+        systems: list[str] = []
+        if isinstance(judged, Ratings):
+            systems = list(dict.fromkeys(judged.systems or ()))
+        elif judged.systems is not None:
+            systems = list(dict.fromkeys(name for both in judged.systems for name in both))
+        if len(systems) < 2:
+            column = (
+                "system of every caption" if isinstance(judged, Ratings) else "two systems of every pair, as a list"
+            )
+            found = f"one system only ({systems[0][:40]})" if systems else "no systems"
+            raise InputError(f"{judged.name}: {found}, expected a column with the {column}; name it with system=...")
+        images, image = _sort_names(ratings.groups)
+        names = ratings.raters or tuple(str(number + 1) for number in range(ratings.values.shape[1]))
+        raters, rater = _sort_names(names)
+        return cls(tuple(systems), images, image, raters, rater, has_named_raters(ratings))
+
+    def systems_of(self, ratings: Ratings) -> Ints:
+        """Return the number of the system of each item."""
+        index = {name: place for place, name in enumerate(self.systems)}
+        return np.array([index[name] for name in ratings.systems or ()], dtype=np.int64)
+
+
+class _ResamplingRule(NamedTuple):
+    """How intervals and p-values are made."""
+
+    over: Over
+    resampling: Resampling
+    permutations: int
+
+    @property
+    def test(self) -> str:
+        """What the p-value is of, for the notes of tables."""
+        if self.over == "images":
+            return "permutation test, the two systems swapped within images"
+        return "paired bootstrap over images and raters"
+
+    @property
+    def intervals(self) -> Resampling:
+        """How intervals are made: over raters they are always those of Student's t."""
+        return self.resampling if self.over == "images" else replace(self.resampling, interval="t")
+
+    @property
+    def signature(self) -> str:
+        if self.over == "images":
+            return f"permutation({self.permutations},images,seed={self.resampling.seed})"
+        return "bootstrap"
+
+    def estimates(
+        self,
+        aggregate: Callable[[Floats], dict[str, Floats]],
+        cells: _Cells,
+        rows: Floats,
+        limits: Callable[[str], tuple[float, float]],
+    ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
+        """Estimate every value with its interval, which ends at the limits of the value, and return its draws."""
+        values = {name: float(one[0]) for name, one in aggregate(rows.sum(axis=0, keepdims=True)).items()}
+        if not self.resampling.samples:
+            return {name: Estimate(value) for name, value in values.items()}, {}
+        ways = [cells.image] if self.over == "images" else [cells.image, cells.rater]
+        draws = draw_crossed(aggregate, rows, ways, self.resampling)
+        images = int(cells.image.max()) + 1
+        estimates = {
+            # Draws of both ways are as wide as Student's t already.
+            name: Estimate.under(value, draws[name], self.resampling, images)
+            if self.over == "images"
+            else Estimate.of(value, draws[name], self.resampling.level)
+            for name, value in values.items()
+        }
+        return {name: _clip_interval(one, *limits(name)) for name, one in estimates.items()}, draws
+
+    def p_values(
+        self, sides: Sequence[tuple[Floats, Floats]], cells: _Cells, gaps: Sequence[tuple[float, Floats]]
+    ) -> list[float]:
+        """Compute the p-value of each two: sums and counts by cell swapped within images, or a gap and its draws."""
+        if self.over == "images+raters":
+            return [NAN if np.isnan(gap) else compute_bootstrap_p(gap, draws) for gap, draws in gaps]
+        images = int(cells.image.max()) + 1
+        pairs = [
+            (
+                _divide_sums(sum_clusters(second, cells.image, images)),
+                _divide_sums(sum_clusters(first, cells.image, images)),
+            )
+            for first, second in sides
+        ]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return paired_randomization(pairs, swap_masks(images, self.permutations, self.resampling.seed))
+
+
+class _Cells(NamedTuple):
+    """What one rater said of one image: rows of sums. Images and raters are numbered without gaps."""
+
+    cell: Ints
+    """The cell of each answer."""
+    image: Ints
+    """The image of each cell, by number."""
+    rater: Ints
+    """The rater of each cell, by number."""
+
+    @classmethod
+    def of(cls, image: Ints, rater: Ints) -> _Cells:
+        keys, cell = np.unique(np.stack([image, rater]), axis=1, return_inverse=True)
+        images, raters = (np.unique(side, return_inverse=True)[1].astype(np.int64) for side in keys)
+        return cls(cell.ravel().astype(np.int64), images, raters)
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum rows of values, one per answer, by cell."""
+        return sum_clusters(values, self.cell, len(self.image))
+
+
+def _sort_names(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+    """Sort the distinct names, whatever the order of the file; return them with the index of each name."""
+    distinct = list(dict.fromkeys(names))
+    ordered = [distinct[index] for index in sort_ids(distinct)]
+    places = {name: place for place, name in enumerate(ordered)}
+    return tuple(ordered), np.array([places[name] for name in names], dtype=np.int64)
+
+
+def _clip_interval(estimate: Estimate, lowest: float, highest: float) -> Estimate:
+    """Clip the interval of an estimate to the limits of the value."""
+    return replace(estimate, low=max(estimate.low, lowest), high=min(estimate.high, highest))
+
+
+def _divide_sums(rows: Floats) -> Statistic:
+    """Divide sums by counts, as the paired test takes it."""
+    total = rows.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(total[0] / total[1]) if total[1] else NAN
+    return Statistic(rows, lambda sums: sums[:, 0] / sums[:, 1], total, value)
+
+
+def _choose_draws(answers: _Answers, over: Over | None, resampling: Resampling) -> Over:
+    """Choose what the bootstrap draws, unless it is given."""
+    if over == "images+raters":
+        if len(answers.raters) < 2:
+            raise InputError("over='images+raters': one rater only, expected at least two")
+        if not resampling.samples:
+            raise InputError("over='images+raters': the test needs resamples, found samples 0")
+    enough = answers.named and len(answers.raters) >= ENOUGH and resampling.samples
+    return over or ("images+raters" if enough else "images")
+
+
+def _rank_systems(
+    question: str, ratings: Ratings, values: Floats, answers: _Answers, rule: _ResamplingRule
+) -> QuestionRanking:
+    """Compute the mean of every system by one question, and test every two of them."""
+    item, column = np.nonzero(~np.isnan(values))
+    rating, system = values[item, column], answers.systems_of(ratings)[item]
+    cells = _Cells.of(answers.image[item], answers.rater[column])
+    number = np.bincount(system, minlength=len(answers.systems))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.bincount(system, rating, minlength=len(number)) / number
+    order = [int(index) for index in np.argsort(-means, kind="stable") if number[index]]
+    names = [answers.systems[index] for index in order]
+    sides = [
+        cells.sums(np.stack([rating, np.ones(len(rating))], axis=1) * (system == index)[:, None]) for index in order
+    ]
+    pairs = list(combinations(range(len(order)), 2))
+
+    def aggregate(sums: Floats) -> dict[str, Floats]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = (sums[:, ::2] / sums[:, 1::2]).T
+        gaps = {f"{one} {other}": drawn[one] - drawn[other] for one, other in pairs}
+        return {str(index): drawn[index] for index in range(len(order))} | gaps
+
+    ends = ratings.scale if ratings.scale and values is ratings.values else (rating.min(), rating.max())
+    reach = ends[1] - ends[0]
+    estimates, draws = rule.estimates(
+        aggregate, cells, np.hstack(sides), lambda name: (-reach, reach) if " " in name else ends
+    )
+    gaps = [(estimates[f"{one} {other}"].value, draws.get(f"{one} {other}", np.zeros(0))) for one, other in pairs]
+    p_values = rule.p_values([(sides[one], sides[other]) for one, other in pairs], cells, gaps)
+    adjusted = holm(p_values)
+    contests = tuple(
+        SystemContest(names[one], names[other], estimates[f"{one} {other}"], p, p_holm)
+        for (one, other), p, p_holm in zip(pairs, p_values, adjusted, strict=True)
+    )
+    edge = 1 - rule.resampling.level
+    ranks = shared_ranks(names, [(one.first, one.second) for one in contests if one.p_holm < edge])
+    counted = tuple(
+        SystemMean(
+            name,
+            ranks[name],
+            estimates[str(place)],
+            int(number[index]),
+            len(np.unique(item[system == index])),
+            len(np.unique(answers.image[item[system == index]])),
+        )
+        for place, (index, name) in enumerate(zip(order, names, strict=True))
+    )
+    return QuestionRanking(question, counted, contests, {*np.unique(rating).tolist()} <= {0.0, 1.0})
+
+
+class _Comparisons(NamedTuple):
+    """Answers about two systems each: the score of the first is 1 if it won, 0 if it lost, ½ for a tie."""
+
+    first: Ints
+    second: Ints
+    score: Floats
+    image: Ints
+    rater: Ints
+
+
+def _collect_comparisons(judged: Ratings | Preferences, answers: _Answers) -> _Comparisons | None:
+    """Collect the comparisons in pairs and rankings; None for other ratings."""
+    if isinstance(judged, Preferences):
+        assert judged.answers is not None and judged.systems is not None
+        index = {name: place for place, name in enumerate(answers.systems)}
+        both = np.array([[index[one], index[other]] for one, other in judged.systems], dtype=np.int64)
+        item, column = np.nonzero(~np.isnan(judged.answers.values))
+        score = 1 - judged.answers.values[item, column]
+        return _Comparisons(both[item, 0], both[item, 1], score, answers.image[item], answers.rater[column])
+    return _list_ranked_pairs(judged, answers) if judged.question == RANK else None
+
+
+def _list_ranked_pairs(ratings: Ratings, answers: _Answers) -> _Comparisons:
+    """List every two captions that one rater ranked on one page; the one of the higher rank won."""
+    system, values = answers.systems_of(ratings), ratings.values
+    captions: dict[int, list[int]] = {}
+    for item, image in enumerate(answers.image.tolist()):
+        captions.setdefault(image, []).append(item)
+    pairs = [
+        pair for items in captions.values() for pair in combinations(items, 2) if system[pair[0]] != system[pair[1]]
+    ]
+    one, other = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    pair, column = np.nonzero(~np.isnan(values[one] - values[other]))
+    first, second = one[pair], other[pair]
+    score = 0.5 + 0.5 * np.sign(values[first, column] - values[second, column])
+    return _Comparisons(system[first], system[second], score, answers.image[first], answers.rater[column])
+
+
+def _compute_tournament(played: _Comparisons, answers: _Answers, rule: _ResamplingRule, elo: Elo) -> Tournament:
+    """Compute win rates and strengths with intervals, and test every two systems; the strongest first."""
+    number = len(answers.systems)
+    cells = _Cells.of(played.image, played.rater)
+    rows = count_wins(played.first, played.second, played.score, cells.cell, len(cells.image), number)
+    points = compute_pairwise_values(rows.sum(axis=0, keepdims=True), answers.systems)
+    order = sorted(range(number), key=lambda index: -np.nan_to_num(points[name_elo(answers.systems[index])][0]))
+    names = [answers.systems[index] for index in order]
+    rows = rows.reshape(-1, number, number)[:, order][:, :, order].reshape(-1, number**2)
+    points_of = {name_elo(name) for name in names}
+    estimates, draws = rule.estimates(
+        lambda sums: compute_pairwise_values(sums, names),
+        cells,
+        rows,
+        lambda name: (-np.inf, np.inf) if name in points_of else (0.0, 1.0),
+    )
+    by_pair = rows.reshape(-1, number, number)
+    games = by_pair + np.swapaxes(by_pair, 1, 2)
+    pairs = [(one, other) for one, other in combinations(range(number), 2) if games[:, one, other].any()]
+    rates = [name_rate(names[one], names[other]) for one, other in pairs]
+    sides = [
+        (
+            np.stack([by_pair[:, one, other], games[:, one, other]], axis=1),
+            np.stack([by_pair[:, other, one], games[:, one, other]], axis=1),
+        )
+        for one, other in pairs
+    ]
+    gaps = [(estimates[name].value - 0.5, draws.get(name, np.zeros(0)) - 0.5) for name in rates]
+    p_values: dict[tuple[str, str], float] = dict.fromkeys(combinations(names, 2), NAN)
+    for (one, other), p in zip(pairs, rule.p_values(sides, cells, gaps), strict=True):
+        p_values[names[one], names[other]] = p
+    place = np.argsort(order)
+    wins, ties = np.zeros((number, number)), np.zeros((number, number))
+    first, second = place[played.first], place[played.second]
+    np.add.at(wins, (first, second), played.score == 1)
+    np.add.at(wins, (second, first), played.score == 0)
+    np.add.at(ties, (first, second), played.score == 0.5)
+    np.add.at(ties, (second, first), played.score == 0.5)
+    if elo == "online":
+        estimates |= estimate_online_elo(first, second, played.score, names, rule.resampling)
+    return Tournament(tuple(names), wins, ties, estimates, p_values, rule.test, rule.resampling, elo)
+
+
+def _compute_power(
+    standings: Sequence[QuestionRanking],
+    tournament: Tournament | None,
+    difference: float | None,
+    resampling: Resampling,
+) -> SystemPower | None:
+    """Compute what could have been found by the first question, or by pairs; None without intervals."""
+    if standings:
+        errors = [one.difference.error for one in standings[0].contests]
+    else:
+        pairs = tournament.tests if tournament else []
+        errors = [tournament.estimates[name_rate(one["first"], one["second"])].error for one in pairs if tournament]
+    known = [error for error in errors if error > 0]
+    if not known:
+        return None
+    error, level = max(known), resampling.level
+    strict = 1 - (1 - level) / len(known)
+    chance = None if difference is None else compute_power(difference, error, level)
+    return SystemPower(error, find_detectable(error, level), find_detectable(error, strict), difference, chance)
+
+
+def _count_facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
+    """Count answers, captions or pairs, images and raters."""
+    ratings = judged if isinstance(judged, Ratings) else judged.answers
+    assert ratings is not None
+    number = int((~np.isnan(ratings.values)).sum())
+    what = (
+        {"ratings": number, "captions": len(ratings)}
+        if ratings is judged
+        else {"answers": number, "pairs": len(ratings)}
+    )
+    return {**what, "images": len(answers.images), **({"raters": len(answers.raters)} if answers.named else {})}
+
+
+def _list_warnings(judged: Ratings | Preferences, answers: _Answers, over: Over | None) -> list[str]:
+    """Warn about too few raters to generalize to others, and about systems that captioned different images."""
+    warnings = list(judged.warnings)
+    if isinstance(judged, Ratings):
+        unanswered = [name for name, values in judged.aspects.items() if np.isnan(values).all()]
+        warnings += [f"{name}: no answer, so systems are not compared by it" for name in unanswered]
+    if answers.named and len(answers.raters) < ENOUGH and over is None:
+        people = "one rater" if len(answers.raters) == 1 else f"{len(answers.raters)} raters"
+        warnings.append(f"{people}: intervals and tests are over images alone, and say nothing about other raters")
+    if isinstance(judged, Ratings):
+        system = answers.systems_of(judged)
+        images = {name: {*answers.image[system == index].tolist()} for index, name in enumerate(answers.systems)}
+        if any(one != next(iter(images.values())) for one in images.values()):
+            numbers = ", ".join(f"{name} {len(one):,}" for name, one in images.items())
+            warnings.append(
+                f"the systems were rated on different images ({numbers}): a difference of means may be one of images"
+            )
+    return warnings
