@@ -39,7 +39,11 @@ METRICS = {
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
     "fense": "captious.metrics.fense:Fense",
+    "densecap": "captious.metrics.dense.densecap:Densecap",
+    "soda": "captious.metrics.dense.soda:Soda",
     "div_n": "captious.metrics.diversity:DivN",
+    "repetition": "captious.metrics.diversity:Repetition",
+    "diversity": "captious.metrics.diversity:Diversity",
     "rep_diversity": "captious.metrics.diversity:RepDiversity",
     "distinct_n": "captious.metrics.diversity:DistinctN",
     "mbleu": "captious.metrics.diversity:MBleu",
@@ -328,17 +332,23 @@ def parse_all(
 
 def _list_allowed(captions: Collection[CaptionSet] | None) -> list[str]:
     """List the names of the metrics that ``all`` stands for."""
-    supplied = {"references"} if captions is None else {"references", "several candidates", "objects"}
+    supplied = {"references"} if captions is None else {"references", "events", "several candidates", "objects"}
     for one in captions or ():
+        if one.settings.get("events") == "video":
+            supplied -= {"several candidates", "objects"}
+        else:
+            supplied -= {"events"}
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
     metrics = [get_metric_class(name)() for name in names() if name not in NOT_IN_ALL]
     languages = {one.language for one in captions or () if one.language}
+    dense = "events" in supplied
     return [
         metric.name
         for metric in metrics
         if supplied.issuperset(metric.needs)
+        and (not dense or "events" in metric.needs or not metric.needs)
         and _is_installed(metric)
         and languages <= set(metric.languages or languages)
     ]
