@@ -57,8 +57,8 @@ class Item:
 
     @property
     def candidate(self) -> str:
-        """The only candidate, or the first of several."""
-        return self.candidates[0]
+        """The only candidate, or the first of several; empty for a video without predictions."""
+        return self.candidates[0] if self.candidates else ""
 
 
 CHANNELS = (1, 3, 4)

@@ -31,7 +31,7 @@ from captious.io.join import (
     is_readable,
 )
 from captious.io.rows import Piece, Row, RowBlock
-from captious.options import Reading
+from captious.options import Events, Reading
 
 Times = list[list[float]]
 # Events that programs score of each video; more are warned about.
@@ -93,7 +93,7 @@ def _check_events(row: Row, complain: Complain, changes: Changes) -> tuple[list[
     if len(texts) != len(times):
         first = min(len(texts), len(times)) + 1
         missing = "no timestamp" if len(texts) > len(times) else "no sentence"
-        complain(f"{row.where}: {len(times)} timestamps and {len(texts)} sentences: event {first} has {missing}{SKIP_ONE}")
+        complain(f"{row.where}: {len(times)} times and {len(texts)} sentences: event {first} has {missing}{SKIP_ONE}")
         return None
     for number, (text, time) in enumerate(zip(texts, times, strict=True), start=1):
         problem = f"has the sentence {describe_value(text)}, expected a string" if not isinstance(text, str) else ""
@@ -137,7 +137,7 @@ def arrange_events(
     complain: Complain,
 ) -> Arranged:
     """Arrange dense captions as items of ``reading.events``, and deal with videos that one side does not have."""
-    mode = reading.events or "video"
+    mode: Events = reading.events or "video"
     _refuse_plain_texts(candidates, others, mode, name, references_name, complain)
     if reading.missing == "zero" and mode == "segment":
         complain(
@@ -152,14 +152,14 @@ def arrange_events(
             settings["files"] = _name_files(others.event_files)
         candidates, further = _count_missing(candidates, others, reading, name, references_name, complain)
         remarks += further
-    arrange: dict[str, Callable[[Gathered, Gathered | None], tuple[Gathered, Gathered | None, list[str]]]] = {
+    arrange: dict[Events, Callable[[Gathered, Gathered | None], tuple[Gathered, Gathered | None, list[str]]]] = {
         "video": lambda ours, theirs: (ours, theirs, []),
         "paragraph": _join_paragraphs,
         "segment": _split_segments,
     }
     candidates, others, further = arrange[mode](candidates, others)
     if others is not None and not others.references:
-        complain(f"{references_name}: no event has the start and the end of a segment in {name}, expected the same times")
+        complain(f"{references_name}: no event has the times of a segment in {name}, expected equal starts and ends")
     tokenizer = LETTERS if mode == "paragraph" and reading.paragraph_text == LETTERS else ""
     return Arranged(candidates, others, settings, tokenizer, remarks + further)
 
@@ -180,7 +180,7 @@ def _refuse_plain_texts(
 def _match_prefixes(
     candidates: Gathered, others: Gathered | None, name: str, references_name: str
 ) -> tuple[Gathered | None, list[str]]:
-    """Remove ``v_`` before the ids of ActivityNet if only one side has it; the ids of the candidates are renamed too."""
+    """Remove ``v_`` before the ids of ActivityNet if only one side has it."""
     if others is None:
         return None, []
     ours, theirs = candidates.candidates.keys(), others.references.keys()
@@ -303,9 +303,7 @@ def _round_times(times: Sequence[float]) -> tuple[int, int]:
     return round(100 * times[0]), round(100 * times[1])
 
 
-def _describe_events(
-    candidates: Gathered, others: Gathered | None, name: str, references_name: str
-) -> list[str]:
+def _describe_events(candidates: Gathered, others: Gathered | None, name: str, references_name: str) -> list[str]:
     """Return a sentence for each kind of odd event of a side."""
     durations = {key: own.get(DURATION_COLUMN) for key, own in candidates.fields.items()}
     if others is not None:
@@ -320,7 +318,7 @@ def _describe_events(
         if gathered is None or not gathered.event_files:
             continue
         late, empty, many = list[str](), list[str](), list[str]()
-        distinct, number = set(), 0
+        distinct, number = set[tuple[float, float]](), 0
         for key, own in gathered.fields.items():
             times = own.get(column, ())
             number += len(times)
@@ -334,9 +332,10 @@ def _describe_events(
             (empty, "events with the same start and end, which overlap with nothing"),
             (many, f"videos with more than {MOST:,} events, of which densecap takes the first {MOST:,}"),
         )
-        remarks += [
-            f"{source}: {what}: {len(keys):,} ({format_first(list(dict.fromkeys(keys)))})" for keys, what in kinds if keys
-        ]
+        for keys, what in kinds:
+            if keys:
+                first = format_first(list(dict.fromkeys(keys)))
+                remarks.append(f"{source}: {what}: {len(keys):,} ({first})")
         if len(distinct) == 1 and number > 1:
             remarks.append(f"{source}: all {number:,} events have the same start and end")
     return remarks

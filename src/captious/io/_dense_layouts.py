@@ -1,7 +1,7 @@
 """Layouts of dense captions: files with the sentences of each video and their times, as one row for each video.
 
-A row has the sentences in ``captions``, [start, end] of each in ``events``, the name of its file in ``file`` and, if the
-file names it, the length of the video in ``duration``. `captious.io._dense_events` checks the values.
+A row has the sentences in ``captions``, [start, end] of each in ``events`` and the name of its file in ``file``; if the
+file names it, also the length of the video in ``duration``. `captious.io._dense_events` checks the values.
 """
 
 from __future__ import annotations

@@ -512,7 +512,8 @@ def join(
     """Join candidates with the references of their ids, preferring those of ``others``; keep the candidates' order."""
     references_name = "references" if others is None else get_name(reading.references, "references")
     remarks: list[str] = []
-    settings, tokenizer = dict[str, str](), ""
+    settings: Mapping[str, str] = {}
+    tokenizer = ""
     if reading.events or candidates.event_files or (others is not None and others.event_files):
         from captious.io._dense_events import arrange_events
 

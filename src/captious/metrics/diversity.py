@@ -239,7 +239,7 @@ def _restore_sentences(captions: CaptionSet, sentences: Sequence[Sequence[str] |
 
 @dataclass(frozen=True)
 class Repetition(SentenceMetric):
-    """Repetition (R@n) of the sentences about a video: the share of n-grams that occurred before in it; lower is better.
+    """Repetition (R@n) of the sentences about a video: the share of n-grams that occurred before; lower is better.
 
     This is 1 − div_n on sentences as they were written: not lower-cased, commas are spaces and one period at the end is
     removed. N-grams do not cross sentences. Without n-grams it is 0. The corpus value is the mean over videos with

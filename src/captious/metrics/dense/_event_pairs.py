@@ -105,9 +105,7 @@ class Events:
 
     def take(self, chosen: Ints) -> Events:
         """Return these events, in this order."""
-        return Events(
-            self.times[chosen], [self.texts[one] for one in chosen.tolist()], self.owners[chosen], self.items
-        )
+        return Events(self.times[chosen], [self.texts[one] for one in chosen.tolist()], self.owners[chosen], self.items)
 
     def take_first(self, most: int) -> Events:
         """Return the first events of each video in the order of its file."""

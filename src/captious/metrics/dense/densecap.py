@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from captious._core.types import Bools, Floats, Ints
+from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.bleu import Bleu
@@ -67,9 +67,9 @@ class Densecap(EventMetric):
     0.75
     """
 
-    value: Literal[
-        "meteor", "bleu-1", "bleu-2", "bleu-3", "bleu-4", "rouge", "cider", "precision", "recall", "f"
-    ] = "meteor"
+    value: Literal["meteor", "bleu-1", "bleu-2", "bleu-3", "bleu-4", "rouge", "cider", "precision", "recall", "f"] = (
+        "meteor"
+    )
     tiou: str = "0.3+0.5+0.7+0.9"
     rules: str = "2019"
     most: int = 1000
@@ -181,9 +181,9 @@ class Densecap(EventMetric):
     def _compute_columns(self, corpus: PairCorpus, state: Any, file: int | None) -> Floats:
         """Return the columns of each video that are averaged over videos."""
         if self.value == "f":
-            both = np.concatenate([corpus.coverage("precision"), corpus.coverage("recall")])
-            return np.asarray(both.T)
-        return self._compute_values(corpus, state, file).mean(axis=0)[:, None]
+            return np.concatenate([corpus.coverage("precision"), corpus.coverage("recall")]).T
+        mean: Floats = self._compute_values(corpus, state, file).mean(axis=0)
+        return mean[:, None]
 
     def _compute_values(self, corpus: PairCorpus, state: Any, file: int | None) -> Floats:
         """Return the value of each video (columns) at each threshold (rows)."""
@@ -269,7 +269,8 @@ class Densecap(EventMetric):
             return [float(value) for value in self._compute_values(corpus, state, file)[:, 0]]
         precision, recall = corpus.coverage("precision")[:, 0], corpus.coverage("recall")[:, 0]
         total = precision + recall
-        return np.divide(2 * precision * recall, total, out=np.zeros(len(total)), where=total > 0).tolist()
+        f: Floats = np.divide(2 * precision * recall, total, out=np.zeros(len(total)), where=total > 0)
+        return list(map(float, f))
 
     def _list_parts(self, corpus: PairCorpus, values: Sequence[float], files: int) -> Iterator[Contribution]:
         """Yield what each event adds to the value of the only video."""
@@ -299,7 +300,7 @@ class Densecap(EventMetric):
         else:
             # Sums of counts have no parts of their own: pairs share the value by what each has by itself.
             by_pair = corpus.score_pairs(Rouge() if self.value == "cider" else self._inner)[numbers]
-            weights = np.bincount(corpus.events[place], weights=by_pair, minlength=len(best))
+            weights = np.bincount(corpus.events[place], weights=by_pair, minlength=len(best)).astype(np.float64)
         total = weights.sum()
         return weights / total if total > 0 else weights
 
@@ -419,7 +420,8 @@ class PairCorpus:
         grams = self.table.ngrams(n)
         order = np.argsort(grams.caption, kind="stable")
         sizes = np.bincount(grams.caption, minlength=len(self.table.lengths))
-        return grams.gram[order].astype(np.int64), grams.count[order], np.cumsum(sizes) - sizes, sizes
+        gram, count = grams.gram[order].astype(np.int64), grams.count[order].astype(np.int64)
+        return gram, count, np.cumsum(sizes) - sizes, sizes
 
     def cider(self, frequencies: PairFrequencies | None, file: int | None) -> Floats:
         """Return CIDEr-D of each video at each threshold; document frequencies are counted over the pairs of a video.
@@ -434,6 +436,7 @@ class PairCorpus:
             total = np.zeros(len(items))
             ours, theirs = table.candidates[numbers], table.references[numbers]
             for n in range(1, ORDERS + 1):
+                idf: _VideoIdf | _CommonIdf
                 if frequencies is None:
                     idf = _VideoIdf(self, n, items, theirs, number)
                 else:
@@ -505,5 +508,3 @@ class _CommonIdf:
         """Return log N − log max(1, df) of n-grams."""
         result: Floats = self.weights[gram]
         return result
-
-

@@ -99,9 +99,7 @@ class Soda(EventMetric):
         inner = self.inner
         name = "SODA_d" if inner is None else "SODA_c" if self.score == "meteor" else f"SODA ({inner.label})"
         notes = ["exchanged roles"] if self.roles == "exchanged" else []
-        notes += {"each": [], "best": ["best file"], "merged": ["merged files"]}.get(
-            self.files, [f"file {self.files}"]
-        )
+        notes += {"each": [], "best": ["best file"], "merged": ["merged files"]}.get(self.files, [f"file {self.files}"])
         part = {"f": "", "precision": " P", "recall": " R"}[self.value]
         return f"{name}{part} ({', '.join(notes)})" if notes else f"{name}{part}"
 
@@ -136,8 +134,8 @@ class Soda(EventMetric):
         if self.inner is None:
             return Shared(None, "")
         texts = tuple(map(clean_sentence, captions.references.values))
-        counts = captions.references.counts.tolist()
-        ids = tuple(f"{key}#{event}" for key, number in zip(captions.ids, counts, strict=True) for event in range(number))
+        owners = captions.references.owners.tolist()
+        ids = tuple(f"{captions.ids[owner]}#{event}" for event, owner in enumerate(owners))
         ends = np.arange(len(texts) + 1)
         nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
         return self.inner.prepare(CaptionSet(ids, nothing, Ragged(texts, ends), name=captions.name))
@@ -160,7 +158,7 @@ class Soda(EventMetric):
             ranks = np.where(np.array(present), np.array(tables)[:, :, PARTS["f"]], -1.0)
             best = ranks.argmax(axis=0)
             tables = [np.array(tables)[best, np.arange(len(captions))]]
-            present = [np.array(present).any(axis=0)]
+            present = [np.logical_or.reduce(present)]
         columns = []
         for table, own in zip(tables, present, strict=True):
             columns += [np.where(own, table[:, PARTS[self.value]], 0.0), own.astype(np.float64)]
