@@ -137,7 +137,7 @@ def arrange_events(
     complain: Complain,
 ) -> Arranged:
     """Arrange dense captions as items of ``reading.events``, and deal with videos that one side does not have."""
-    mode: Events = reading.events or "video"
+    mode: Events = "video" if reading.events is None else reading.events
     _refuse_plain_texts(candidates, others, mode, name, references_name, complain)
     if reading.missing == "zero" and mode == "segment":
         complain(
@@ -152,12 +152,12 @@ def arrange_events(
             settings["files"] = _name_files(others.event_files)
         candidates, further = _count_missing(candidates, others, reading, name, references_name, complain)
         remarks += further
-    arrange: dict[Events, Callable[[Gathered, Gathered | None], tuple[Gathered, Gathered | None, list[str]]]] = {
+    arrangements: dict[Events, Callable[[Gathered, Gathered | None], tuple[Gathered, Gathered | None, list[str]]]] = {
         "video": lambda ours, theirs: (ours, theirs, []),
         "paragraph": _join_paragraphs,
         "segment": _split_segments,
     }
-    candidates, others, further = arrange[mode](candidates, others)
+    candidates, others, further = arrangements[mode](candidates, others)
     if others is not None and not others.references:
         complain(f"{references_name}: no event has the times of a segment in {name}, expected equal starts and ends")
     tokenizer = LETTERS if mode == "paragraph" and reading.paragraph_text == LETTERS else ""

@@ -181,7 +181,8 @@ class Densecap(EventMetric):
     def _compute_columns(self, corpus: PairCorpus, state: Any, file: int | None) -> Floats:
         """Return the columns of each video that are averaged over videos."""
         if self.value == "f":
-            return np.concatenate([corpus.coverage("precision"), corpus.coverage("recall")]).T
+            columns: Floats = np.concatenate([corpus.coverage("precision"), corpus.coverage("recall")]).T
+            return columns
         mean: Floats = self._compute_values(corpus, state, file).mean(axis=0)
         return mean[:, None]
 

@@ -97,7 +97,7 @@ class Soda(EventMetric):
     def label(self) -> str:
         """SODA_c, SODA_d, or SODA with the metric of a pair."""
         inner = self.inner
-        name = "SODA_d" if inner is None else "SODA_c" if self.score == "meteor" else f"SODA ({inner.label})"
+        name = "SODA_d" if inner is None else "SODA_c" if inner.name == "meteor" else f"SODA ({inner.label})"
         notes = ["exchanged roles"] if self.roles == "exchanged" else []
         notes += {"each": [], "best": ["best file"], "merged": ["merged files"]}.get(self.files, [f"file {self.files}"])
         part = {"f": "", "precision": " P", "recall": " R"}[self.value]
@@ -134,8 +134,9 @@ class Soda(EventMetric):
         if self.inner is None:
             return Shared(None, "")
         texts = tuple(map(clean_sentence, captions.references.values))
-        owners = captions.references.owners.tolist()
-        ids = tuple(f"{captions.ids[owner]}#{event}" for event, owner in enumerate(owners))
+        owners, first = captions.references.owners, captions.references.offsets
+        numbers = np.arange(len(texts)) - first[owners]
+        ids = tuple(f"{captions.ids[one]}#{number}" for one, number in zip(owners.tolist(), numbers, strict=True))
         ends = np.arange(len(texts) + 1)
         nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
         return self.inner.prepare(CaptionSet(ids, nothing, Ragged(texts, ends), name=captions.name))
