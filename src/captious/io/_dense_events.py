@@ -96,7 +96,7 @@ def _check_events(row: Row, complain: Complain, changes: Changes) -> tuple[list[
         complain(f"{row.where}: {len(times)} times and {len(texts)} sentences: event {first} has {missing}{SKIP_ONE}")
         return None
     for number, (text, time) in enumerate(zip(texts, times, strict=True), start=1):
-        problem = f"has the sentence {describe_value(text)}, expected a string" if not isinstance(text, str) else ""
+        problem = f"has {describe_value(text)} as its sentence, expected a string" if not isinstance(text, str) else ""
         if problem := problem or _find_problem(time):
             complain(f"{row.where}: event {number} {problem}{SKIP_ONE}")
             return None

@@ -199,9 +199,9 @@ def test_an_explanation_names_the_events(predicted):
 
 def test_intervals_and_paired_tests_resample_videos(small):
     report = captious.evaluate(small, "densecap(rouge)", resampling=Resampling(200))
-    low, high = report.intervals["densecap(value=rouge)"][:2]
+    interval = report.intervals["densecap(value=rouge)"]
     # one video has .339, the other 0, and a resample takes two of them
-    assert low == 0 and high == pytest.approx(2 * report["densecap(rouge)"].corpus)
+    assert interval.low == 0 and interval.high == pytest.approx(2 * report["densecap(rouge)"].corpus)
 
 
 def test_a_run_keeps_events_and_settings(small, tmp_path):
