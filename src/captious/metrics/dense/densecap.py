@@ -60,9 +60,9 @@ class Densecap(EventMetric):
     ``files=joint`` pairs with the events of all files of references, ``files=each`` is the mean of the numbers of each
     file, ``files=1`` the number of the first. ``most`` predictions of a video are read, the first in its file.
 
-    >>> from captious.io.read import read
+    >>> import captious
     >>> reference = {"v": {"duration": 9, "timestamps": [[0, 9]], "sentences": ["a dog"]}}
-    >>> captions = read({"v": [{"timestamp": [0, 8], "sentence": "a dog"}]}, references=reference)
+    >>> captions = captious.read({"v": [{"timestamp": [0, 8], "sentence": "a dog"}]}, references=reference)
     >>> round(Densecap("rouge").measure(captions).corpus, 6)  # 8/9 = .89 reaches three of four thresholds
     0.75
     """

@@ -52,9 +52,9 @@ class Soda(EventMetric):
     which halves recall; ``files=1`` is the number of the first file. Published values leave out videos without
     predictions.
 
-    >>> from captious.io.read import read
+    >>> import captious
     >>> reference = {"v": {"duration": 9, "timestamps": [[0, 9]], "sentences": ["a dog"]}}
-    >>> captions = read({"v": [{"timestamp": [0, 8], "sentence": "a dog"}]}, references=reference)
+    >>> captions = captious.read({"v": [{"timestamp": [0, 8], "sentence": "a dog"}]}, references=reference)
     >>> round(Soda(score="iou").measure(captions).corpus, 6)  # 8 of 9 seconds
     0.888889
     """
