@@ -168,10 +168,10 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip; zero: videos count 0.")] = "error"
+    missing: Annotated[Missing, Option("Odd ids or rows: stop, skip, or 0.")] = "error"
     events: Annotated[Events | None, Option("Items of dense captions of videos; by default video.", rare=True)] = None
     paragraph_text: Annotated[
-        Literal["letters", "written"], Option("Text of paragraphs: only letters, or as written.", rare=True)
+        Literal["letters", "written"], Option("Tokens of paragraphs: only letters, or usual ones.", rare=True, metavar="KIND")
     ] = "letters"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
         None

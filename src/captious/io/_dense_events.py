@@ -146,7 +146,7 @@ def arrange_events(
         )
     others, remarks = _match_prefixes(candidates, others, name, references_name)
     remarks += _describe_events(candidates, others, name, references_name)
-    settings = {"events": mode}
+    settings: dict[str, str] = {"events": mode}
     if others is not None:
         if others.event_files:
             settings["files"] = _name_files(others.event_files)
