@@ -171,7 +171,8 @@ class Reading(Options):
     missing: Annotated[Missing, Option("Odd ids or rows: stop, skip, or 0.")] = "error"
     events: Annotated[Events | None, Option("Items of dense captions of videos; by default video.", rare=True)] = None
     paragraph_text: Annotated[
-        Literal["letters", "written"], Option("Tokens of paragraphs: only letters, or usual ones.", rare=True, metavar="KIND")
+        Literal["letters", "written"],
+        Option("Tokens of paragraphs: only letters, or usual ones.", rare=True, metavar="KIND"),
     ] = "letters"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
         None
