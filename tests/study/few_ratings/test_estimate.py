@@ -7,6 +7,7 @@ import pytest
 
 from captious.errors import InputError
 from captious.study import Ratings, Verdict, estimate, open_ratings, systems
+from captious.study.few_ratings.verdict import VarianceParts
 from captious.study.judgments import open_judgments
 
 
@@ -501,6 +502,42 @@ def test_plan_of_more_ratings():
     assert 3.6 * 100 < plan.needed < 4.0 * 100 and plan.needed_using < plan.needed and plan.rated == 100
     assert verdict.plan(10).needed_using <= 100 and "reached" in str(verdict.plan(10))
     assert "(± 20 %)" in str(verdict.plan(0.05))
+
+
+def test_the_plan_foretells_the_interval_of_a_larger_study():
+    """What the means of the metric over all captions leave open does not shrink before all captions are rated."""
+    told, found = 0.0, 0.0
+    for seed in range(20):
+        pilot, larger = (estimate(*make_study(200, rated, ("a",), seed), using="metric") for rated in (40, 160))
+        told += pilot.questions[0].parts.means_using[0].forecast(4, 0.2)
+        found += larger.systems[0].mean.error ** 2
+    assert told == pytest.approx(found, rel=0.1)  # 0.46 of it if all of the variance shrank
+
+
+def test_a_plan_beyond_all_captions_asks_for_new_images():
+    ratings, captions = make_study(images=60, rated=20)
+    verdict = estimate(ratings, captions, using="metric")
+    width = min(one.mean.high - one.mean.value for one in verdict.systems)
+    plan = verdict.plan(width / 2.5)
+    assert plan.needed_using > 120 and plan.captions == 120
+    assert str(plan).endswith(". Only 80 captions are not rated yet: the others must be of new images.")
+    everything = estimate(ratings).plan(0.01)
+    assert str(everything).endswith(". All these captions are rated: the others must be of new images.")
+    # The interval for exactly these captions cannot use others; by the same raters, it ends when all are rated.
+    ratings, captions = make_study(images=60, rated=20, raters=2)
+    known = estimate(ratings, captions, using="metric", target="ratings").plan(0.01)
+    assert 100 < known.needed_using <= 120 and "new images" not in str(known)
+    items = estimate(ratings, captions, using="metric", target="items").plan(0.01)
+    assert items.needed_using is None and "all 120 captions are not enough" in str(items)
+
+
+def test_forecasts_of_variances_by_hand():
+    """A quarter of the captions is rated; .05 has a fixed part of .01: .04 / 2 + .01, .04 / 4 + .01, .04 / 8 + .005."""
+    world = VarianceParts(0.05, 0.0, 0.01)
+    assert [world.forecast(times, 0.25) for times in (1, 2, 4, 8)] == pytest.approx([0.05, 0.03, 0.02, 0.01])
+    # .01 is subtracted from .04 because the captions are exactly these; half of .02 is left if half is not rated.
+    items = VarianceParts(0.03, 0.0, -0.01)
+    assert [items.forecast(times, 0.25) for times in (1, 2, 4)] == pytest.approx([0.03, 0.01, 0.0])
 
 
 def test_few_raters_limit_what_can_be_reached():

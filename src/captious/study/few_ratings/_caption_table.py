@@ -58,13 +58,16 @@ class CaptionTable:
             strata=None if self.strata is None else tuple(self.strata[index] for index in indices),
         )
 
-    def names_of(self, using: Sequence[str] | None) -> list[str]:
-        """Return the full names of the requested numbers; with None those of all metrics, without word counts."""
+    def names_of(self, using: Sequence[str] | None, argument: str = "using") -> list[str]:
+        """Return the full names of the requested numbers; with None those of all metrics, without word counts.
+
+        ``argument`` is the argument that errors name.
+        """
         if using is None:
             return [name for name in self.values if name not in COUNTS]
-        return [self._find_name(name) for name in dict.fromkeys(using)]
+        return [self._find_name(name, argument) for name in dict.fromkeys(using)]
 
-    def _find_name(self, wanted: str) -> str:
+    def _find_name(self, wanted: str, argument: str) -> str:
         if wanted in self.values:
             return wanted
         plain = wanted.strip().lower()
@@ -77,9 +80,9 @@ class CaptionTable:
             if len(matches) == 1:
                 return matches[0]
             if matches:
-                raise InputError(f"using={wanted}: {self.name} has {', '.join(matches)}, expected one of them")
+                raise InputError(f"{argument}={wanted}: {self.name} has {', '.join(matches)}, expected one of them")
         raise InputError(
-            f"using={wanted}: no such number in {self.name}, found {', '.join(self.values) or 'none'}"
+            f"{argument}={wanted}: no such number in {self.name}, found {', '.join(self.values) or 'none'}"
             f"{format_suggestion(wanted, self.values)}; captious score --add adds a metric to a run"
         )
 

@@ -158,7 +158,7 @@ def find_threshold(
     if table is None:
         raise InputError("no captions; name a run, or a file with a row per caption")
     table, matches, without = match_captions(table, judged, missing)
-    (name,) = table.names_of([metric])
+    (name,) = table.names_of([metric], "metric")
     values, label = table.values[name], table.labels.get(name, name)
     matches = [(row, item) for row, item in matches if not np.isnan(values[row])]
     if not matches:

@@ -361,7 +361,7 @@ def _compare_own(
     found = []
     for judge, system in own.items():
         if system not in sample.systems:
-            raise InputError(f"own={judge}={system}: no such system, expected one of {', '.join(sample.systems)}")
+            raise InputError(f"{judge}={system}: no such system, expected one of {', '.join(sample.systems)}")
         for other in residuals:
             if other != judge and judge in residuals:
                 gap = compare_residuals(residuals[judge], residuals[other], sample.systems.index(system))
