@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import get_name, read_rows
 from captious.io.join import format_first
+from captious.metrics.registry import parse_all
 from captious.runs.folder import has_runs
 from captious.runs.pairing import find_shared_metrics
 from captious.runs.report import Report
@@ -85,6 +86,15 @@ class CaptionTable:
             f"{argument}={wanted}: no such number in {self.name}, found {', '.join(self.values) or 'none'}"
             f"{format_suggestion(wanted, self.values)}; captious score --add adds a metric to a run"
         )
+
+
+def find_direction(name: str) -> Literal[1, -1] | None:
+    """Return 1 for a metric of which higher is better, -1 if lower is; None for numbers that are no metric."""
+    try:
+        metrics = parse_all([name])
+    except InputError:
+        return None
+    return 1 if metrics[0].higher_is_better else -1
 
 
 def read_caption_table(sources: Any, system: str | None = None) -> CaptionTable | None:
