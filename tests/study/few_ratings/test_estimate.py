@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from captious.errors import InputError
 from captious.study import Ratings, Verdict, estimate, open_ratings, systems
@@ -363,6 +364,21 @@ def test_a_sample_that_differs_from_the_rest_is_warned_about():
     warnings = estimate(ratings, better, using="metric").warnings
     assert any(line.startswith("the rated captions are not a random sample: metric is") for line in warnings)
     assert estimate(ratings, captions, using="metric").warnings == ()
+
+
+def test_the_test_of_balance_knows_how_many_images_are_not_rated():
+    """The mean of the rated against that of all: a t test over images, whose variance is cut by the unrated share."""
+    random = np.random.default_rng(1)
+    values = random.normal(size=120) + np.where(np.arange(120) < 40, 0.45, 0)
+    clipped = np.clip(values, *np.quantile(values, [0.01, 0.99]))  # as the estimate does
+    rated = clipped[:40]
+    error = rated.std(ddof=1) / 40**0.5 * (1 - 40 / 120) ** 0.5
+    p = float(2 * t.sf(abs(rated.mean() - clipped.mean()) / error, 39))
+    assert p < 0.01 < 2 * t.sf(abs(rated.mean() - clipped.mean()) / (error / (1 - 40 / 120) ** 0.5), 39)
+    captions = [{"id": str(image), "system": "a", "metric": value} for image, value in enumerate(values)]
+    ratings = [{"id": str(image), "system": "a", "rating": 1 + image % 5} for image in range(40)]
+    (warning,) = estimate(ratings, captions, using="metric").warnings
+    assert warning.endswith(f"for all (p {p:.2g}); intervals may be wrong")
 
 
 def test_strata_of_all_captions_are_used():
