@@ -28,7 +28,7 @@ def runs(tmp_path_factory):
         (("estimate", "--using", "cider"), "expert wins: people would rate it 4.20 (3.56–4.83), and solid 3.65."),
         (("threshold", "--metric", "cider", "--good", 3, "--at-least", 0.8), "Keep 'cider >= 0.708934': 92 % of what"),
         (("calibrate", "--metric", "cider"), "The rating of a caption (1 to 5) is predicted with an error of 0.676;"),
-        (("audit", "--judge", "cider"), "No fault of CIDEr-D was found, by 80 rated captions of 20 images."),
+        (("audit", "--judge", "cider"), "No fault of CIDEr-D was found (80 rated captions of 20 images)."),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -110,9 +110,9 @@ def test_the_answer_comes_first_in_plain_words(planted):
 def test_the_answer_lists_the_faults(planted):
     ratings, values = planted
     assert audit(ratings, values, judges="honest").answer() == (
-        "No fault of honest was found, by 160 rated captions of 40 images."
+        "No fault of honest was found (160 rated captions of 40 images)."
     )
-    assert audit(ratings, values, judges="long").answer().startswith("long overrates long captions, by 160 rated")
+    assert audit(ratings, values, judges="long").answer().startswith("long overrates long captions (160 rated")
     generator = np.random.default_rng(8)
     more = [
         {**row, "noise": generator.normal(), "unfair": row["honest"] + 2 * (row["system"] == "a")} for row in values
@@ -124,8 +124,8 @@ def test_the_answer_lists_the_faults(planted):
     found = audit(worse, more, judges=["noise", "unfair", "honest"], own={"unfair": "a"})
     assert found.answer() == (
         "noise does not see what people see and puts 2 pairs of systems in the wrong order. unfair puts 3 pairs of "
-        "systems in the wrong order and prefers its own system, a. No fault of honest was found, by 160 rated captions "
-        "of 40 images."
+        "systems in the wrong order and prefers its own system, a. No fault of honest was found (160 rated captions "
+        "of 40 images)."
     )
     # The only interval in points of rating that a sentence states has the size that it states.
     low, high = sorted(-end for end in audit(ratings, values, judges="long").judges[0].length.interval())

@@ -198,7 +198,7 @@ class JudgeAudit(Result):
         sentences = [f"{name} {join_names(own)}" for name, own in faults.items() if own]
         if clean := [name for name, own in faults.items() if not own]:
             sentences.append(f"No fault of {join_names(clean)} was found")
-        return f"{'. '.join(sentences)}, by {self.counts.partition(';')[0]}."
+        return f"{'. '.join(sentences)} ({self.counts.partition(';')[0]})."
 
     def _describe_findings(self) -> list[str]:
         lines = [" ".join(describe_judge(one)) for one in self.judges]
