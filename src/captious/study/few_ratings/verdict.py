@@ -69,7 +69,7 @@ class VarianceParts(NamedTuple):
     """What of ``images`` does not shrink before all captions are rated: that of the metrics' means over all of them."""
 
     def forecast(self, times: float, rated: float) -> float:
-        """Return ``images`` with so many times the rated images, if a share ``rated`` of all captions is rated now.
+        """Return ``images`` with ``times`` as many rated images, if a share ``rated`` of all captions is rated now.
 
         Beyond all captions there must be new ones, and with them the fixed part shrinks too. A fixed part below 0 is
         subtracted because the captions are exactly these; what is left is at least the share that is not rated yet.
