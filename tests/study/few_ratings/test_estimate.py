@@ -358,6 +358,14 @@ def test_captions_picked_by_hand_are_always_warned_about():
     assert any("picked by hand" in line for line in estimate(picked, captions, using="metric").warnings)
 
 
+def test_chances_that_are_not_known_are_taken_to_be_equal_and_this_is_said():
+    ratings, captions = make_study()
+    taken = "all captions are taken to have had the same chance to be rated"
+    assert taken in estimate(ratings, captions, using="metric").remarks
+    drawn = [{**row, "probability": 0.5} for row in ratings]
+    assert taken not in estimate(drawn, captions, using="metric").remarks
+
+
 def test_a_sample_that_differs_from_the_rest_is_warned_about():
     ratings, captions = make_study(images=120)
     better = [{**row, "metric": row["metric"] + (2 if int(row["id"]) < 30 else 0)} for row in captions]
