@@ -196,6 +196,12 @@ def test_lists_of_different_lengths_and_sentences_that_are_none():
         captious.read({"v_a": [{"sentence": 3, "timestamp": [0, 1]}]}, references=REFERENCES)
 
 
+@pytest.mark.parametrize("key", [None, ["v_a"], 1.5])
+def test_a_table_needs_the_id_of_each_video(key):
+    with pytest.raises(InputError, match=r"captions: .*id is .*expected a string or a whole number"):
+        captious.read([ROWS[0], {**ROWS[1], "video_id": key}], references=REFERENCES)
+
+
 def test_texts_without_times_need_an_option():
     with pytest.raises(InputError, match=r"references: has texts without times.*events='paragraph'"):
         captious.read(PREDICTIONS, references={"v_a": "A dog.", "v_b": "A cat."})

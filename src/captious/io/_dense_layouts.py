@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain
+from numbers import Real
 from typing import Any
 
+from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, DURATION_COLUMN, EVENT_COLUMN
-from captious.io.rows import Piece, Row, RowBlock
+from captious.io.rows import Piece, Row, RowBlock, describe_value
 
 # Columns of a table with one event per row.
 VIDEO_ID, START, END = "video_id", "start", "end"
@@ -86,6 +88,9 @@ def group_event_rows(pieces: Iterable[Piece], name: str) -> Iterator[Piece]:
     for piece in pieces:
         for row in piece if isinstance(piece, RowBlock) else [piece]:
             fields = row.fields
+            if not isinstance(fields.get(VIDEO_ID), (str, Real)):
+                found = describe_value(fields.get(VIDEO_ID))
+                raise InputError(f"{row.where}: {VIDEO_ID} is {found}, expected a string or a whole number")
             texts, times, durations = videos.setdefault(fields.get(VIDEO_ID), ([], [], []))
             texts.append(fields.get(column))
             times.append([_convert_number(fields.get(START)), _convert_number(fields.get(END))])

@@ -98,6 +98,13 @@ def test_an_empty_list_is_a_prediction_of_nothing():
     assert "missing" not in str(measured.signature)
 
 
+def test_a_set_without_usable_items_has_one_line(tmp_path):
+    empty = {"v": {"timestamps": [], "sentences": []}}
+    captions = captious.read(empty, references={"v": {"timestamps": [[0, 9]], "sentences": ["a dog"]}})
+    assert parse("densecap(f)").measure(captions).corpus == 0
+    assert len(parse("densecap(f)").measure(captions.take([])).values) == 0
+
+
 def test_most_takes_the_first_predictions_of_the_file():
     captions = one_video([(5, 9, "a cat"), (0, 4, "a dog")], [(0, 4, "a dog")])
     assert percent("densecap(precision,most=1)", captions) == 0

@@ -221,7 +221,7 @@ def average_files(rows: Floats, files: int) -> tuple[Floats, Floats]:
 
     ``rows`` have for each file the sums of its columns, and the number of its videos in the last one.
     """
-    parts = rows.reshape(*rows.shape[:-1], files, -1)
+    parts = rows.reshape(*rows.shape[:-1], files, rows.shape[-1] // files)
     with np.errstate(invalid="ignore", divide="ignore"):
         means: Floats = parts[..., :-1] / parts[..., -1:]
     return means, parts[..., -1]
