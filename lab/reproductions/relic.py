@@ -3,10 +3,10 @@
 python -m lab.reproductions relic --quick      # the linear classifier, three seeds: a minute on two cores
 python -m lab.reproductions relic              # the published LSTM, ten seeds: minutes on a GPU; linear without one
 python -m lab.reproductions relic --tables 3 --classifiers "bert-ft(model=FOLDER),bert-pre"
-python -m lab.reproductions relic --finished OUT/relic.json --finished MORE/relic.json   # what runs wrote, in one table
+python -m lab.reproductions relic --finished OUT/relic.json --finished MORE/relic.json   # runs, the claims, the page
 
-Classifiers run in their order, and each one's tables in theirs. The files of --out are written after every table, so a run
-that is stopped keeps what was done.
+Classifiers run in their order, and each one's tables in theirs. The files of --out are written after every table, so a
+run that is stopped keeps what was done. At the end the four claims are tested (relic_claims.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab.reproductions.beside import Beside, Row, arguments, show
+from lab.reproductions.relic_claims import build_page, check_claims
 
 from captious._core.notation import split_specs
 from captious.bias.audit import Audit, AuditRow, audit
@@ -166,12 +167,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="how many of the published seeds")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", type=Path, default=None, help="folder of finished runs, to resume from")
-    parser.add_argument("--jobs", type=int, default=0, help="processes that train encoders side by side, also on one GPU")
+    parser.add_argument("--jobs", type=int, default=0, help="processes that train encoders side by side")
     parser.add_argument("--finished", type=Path, action="append", help="relic.json of a run, instead of a run")
     args = parser.parse_args()
     started = time.perf_counter()
     if args.finished:
-        show(Beside(TITLE, [row for path in args.finished for row in read_rows(path)], NOTES), "relic", args.out, started)
+        finished = [row for path in args.finished for row in read_rows(path)]
+        print(build_page(finished))
+        show(Beside(TITLE, [*finished, *check_claims(finished)], NOTES), "relic", args.out, started)
         return
     if args.classifiers is None:
         args.classifiers = "linear" if args.quick or resolve_device(args.device).type == "cpu" else "lstm"
@@ -194,13 +197,15 @@ def run(args: argparse.Namespace, started: float) -> Beside:
             done += rows(table, classifier, args)
             if args.out is not None:
                 Beside(TITLE, [*done, *left], notes).write(args.out, "relic")
-            print(f"table {table}, {classifier}: after {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-    return Beside(TITLE, [*done, *left], notes)
+            seconds = time.perf_counter() - started
+            print(f"table {table}, {classifier}: after {seconds:.0f} s", file=sys.stderr, flush=True)
+    return Beside(TITLE, [*done, *left, *check_claims(done)], notes)
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows that a run wrote."""
-    return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+    """Read the numbers that a run wrote, without its tests and what it did not run."""
+    rows = [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+    return [row for row in rows if row.what.startswith("Table ")]
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_a_row_without_its_file_is_not_run_and_the_others_are(folder):
     result = reproduce(both, folder)
     assert [cell.verdict for cell in result.cells] == ["reproduced", "not run"] and result.exit_code == 0
     assert result.cells[1].reason.startswith("no theirs.json (captions) in ")
-    with pytest.raises(InputError, match=r"no theirs\.json .*get them from"):
+    with pytest.raises(InputError, match=r"no number of toy could be run: no theirs\.json .*get the files"):
         reproduce(both, folder, only="theirs")
 
 
