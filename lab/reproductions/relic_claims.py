@@ -15,8 +15,7 @@ from scipy.stats import kendalltau
 from captious.bias import Lic, LicDifference, adjust_increases, compare_lics
 from captious.stats import spearman
 
-GENDER, RACE = "1 gender", "2 race"
-LEVEL = 0.05
+GENDER, RACE, AGE = "1 gender", "2 race", "3 age"
 # As the paper writes the captioners.
 NAMES = {
     "nic": "NIC",
@@ -56,8 +55,9 @@ def read_columns(rows: Iterable[Row]) -> dict[tuple[str, str], Column]:
 
 
 def check_claims(rows: Iterable[Row]) -> list[Row]:
-    """Test the claims as far as the rows allow it."""
-    columns = read_columns(rows)
+    """Test the claims as far as the rows allow it; with one seed there is no test."""
+    several = [row for row in rows if len(row.more.get("seeds", {}).get("model", ())) > 1]
+    columns = read_columns(several)
     return [
         *compare_orders(columns),
         *compare_classifiers(columns),
@@ -110,14 +110,16 @@ def check_increases(columns: Mapping[tuple[str, str], Column]) -> Iterator[Row]:
 
 
 def compare_attributes(columns: Mapping[tuple[str, str], Column]) -> Iterator[Row]:
-    """Claim 3: race against gender, captioner by captioner."""
+    """Claim 3: race against gender, captioner by captioner; age against gender likewise."""
     for kind in dict.fromkeys(kind for _, kind in columns):
-        if (GENDER, kind) in columns and (RACE, kind) in columns:
-            race, gender = keep_common_seeds(columns[RACE, kind].lics, columns[GENDER, kind].lics)
-            rows = _make_rows(f"Claim 3, {kind}: race − gender", compare_lics(race, gender))
-            for row in rows:
-                theirs = [columns[title, kind].published.get(row.name) for title in (RACE, GENDER)]
-                yield replace(row, note=f"{row.note}; published {theirs[0]} and {theirs[1]}")
+        for what, first, second in (("Claim 3", RACE, GENDER), ("Attributes", AGE, GENDER)):
+            if (first, kind) not in columns or (second, kind) not in columns:
+                continue
+            one, two = columns[first, kind], columns[second, kind]
+            differences = compare_lics(*keep_common_seeds(one.lics, two.lics))
+            for row in _make_rows(f"{what}, {kind}: {first[2:]} − {second[2:]}", differences):
+                theirs = f"published {one.published.get(row.name)} and {two.published.get(row.name)}"
+                yield replace(row, note=f"{row.note}; {theirs}")
 
 
 def compare_equalizer(columns: Mapping[tuple[str, str], Column]) -> Iterator[Row]:
