@@ -37,9 +37,9 @@ def found():
 def test_claim_1_is_the_rank_correlation_of_two_classifiers(found):
     # LSTM: plus < sat < Equalizer; fine-tuned: plus < Equalizer < sat, one exchange: Spearman 1 - 6 * 2 / (3 * 8) = .5,
     # Kendall 1/3. Printed: sat < plus < Equalizer in both.
-    row = found["Claim 1, 1 gender: Spearman of the captioners' LIC", "lstm, bert-ft"]
-    assert row.ours == pytest.approx(0.5) and row.published == 1.0
-    assert row.note == "Kendall 0.33, published 1.00"
+    row = found["Claim 1, 1 gender: Spearman × 100 of the captioners' LIC", "lstm, bert-ft"]
+    assert row.ours == pytest.approx(50) and row.published == pytest.approx(100)
+    assert row.note == "Kendall × 100 33, published 100"
     # Over the two seeds that both have: (3 + 5) / 2 - (8 + 9) / 2.
     assert found["Claim 1, 1 gender: lstm − bert-ft", "sat"].ours == pytest.approx(-4.5)
 
