@@ -125,7 +125,8 @@ def compare_decoding(folder: Path, repeats: int) -> dict[str, float]:
 def measure_memory(path: Path) -> int:
     """Return the peak memory, in kilobytes, of a process that decodes ten frames of a clip."""
     code = (
-        "import resource, sys; from captious.io.clip_files import VideoFile; from captious._core.frame_rules import FrameRule;"
+        "import resource, sys; from captious.io.clip_files import VideoFile;"
+        "from captious._core.frame_rules import FrameRule;"
         "file = VideoFile(sys.argv[1]); chosen, _ = file.timeline.select(FrameRule(), None, None, 3000, 'x');"
         "list(file.decode(chosen.tolist())); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

@@ -352,9 +352,9 @@ def draw(scene: Scene, size: int = 160, shifts: Mapping[str, tuple[float, float]
     canvas = ImageDraw.Draw(picture)
     whole = Brush(canvas, Box(0.0, 0.0, 1.0, 1.0), pixels)
     standing_first = sorted(places(scene), key=lambda placed: -placed.thing.row)
-    for thing, boxes in standing_first:
+    for thing, still in standing_first:
         right, down = shifts.get(thing.kind, (0.0, 0.0))
-        boxes = [Box(box.left + right, box.top + down, box.right + right, box.bottom + down) for box in boxes]
+        boxes = [Box(box.left + right, box.top + down, box.right + right, box.bottom + down) for box in still]
         if thing.row == GROUND:
             for box in boxes:
                 _shadow(whole, box, scene.setting)
