@@ -59,6 +59,7 @@ class Signature:
             settings={
                 **metric.text_settings(captions),
                 **metric.model_settings(state),
+                **metric.frame_settings(captions),
                 **metric.settings(state),
                 **({"list": captions.selection} if captions.selection else {}),
                 **captions.settings,
