@@ -57,6 +57,7 @@ METRICS = {
     "longclip": "captious.metrics.clip.longclip:LongClip",
     "specs": "captious.metrics.clip.specs:Specs",
     "specs_routed": "captious.metrics.clip.specs:SpecsRouted",
+    "emscore": "captious.metrics.clip.emscore:EmScore",
     "umic": "captious.metrics.umic:Umic",
     "polos": "captious.metrics.polos:Polos",
     "calibrated": "captious.metrics.calibrated:Calibrated",
@@ -118,7 +119,7 @@ NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n"
 # Well-known metrics that captious does not have; no other metric is suggested in their place.
 ABSENT = (
     "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
-    "emscore", "faier", "fid", "hicescore", "infolm", "leic", "mid",
+    "faier", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "pope", "spice-u", "ter",
     "tiger", "vifidel", "vilbertscore", "wmd",
 )  # fmt: skip
@@ -323,7 +324,14 @@ def parse_all(
         refuse_undeclared(metric)
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
-    return list(metrics)
+    return list(metrics) if captions is None else choose_inputs(metrics, captions)
+
+
+def choose_inputs(metrics: Iterable[Metric], captions: Collection[CaptionSet]) -> list[Metric]:
+    """Return each metric for what the captions have: references, images or videos."""
+    references = any((one.references.counts > 0).any() for one in captions)
+    images = any(image is not None for one in captions for image in one.images)
+    return list(dict.fromkeys(metric.choose_inputs(references, images) for metric in metrics))
 
 
 def _list_allowed(captions: Collection[CaptionSet] | None) -> list[str]:
