@@ -153,7 +153,7 @@ def get_choices(kind: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Reading(Options):
-    """Which references and images belong to the captions, and how the files are read."""
+    """Which references, images and videos belong to the captions, and how the files are read."""
 
     title = "Reading"
 
@@ -166,6 +166,13 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
+    videos: Annotated[
+        Any, Option("Folder of the videos, found by file name or id; or features.npz.", type=Path, metavar="FOLDER")
+    ] = None
+    frames: Annotated[
+        str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE")
+    ] = None
+    """Default: ``uniform:10``."""
     missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
         None
@@ -189,6 +196,10 @@ class Reading(Options):
             from captious._core.languages import find_language
 
             find_language(self.language)
+        if self.frames is not None:
+            from captious._core.frame_rules import FrameRule
+
+            FrameRule.parse(self.frames)
 
 
 # How an interval follows from resamples: their percentiles, or Student's t with their standard deviation.
@@ -312,6 +323,8 @@ class Runtime(Options):
     workers: Annotated[int, Option("Image threads, parser processes; 0: all cores.", min=0, rare=True)] = 0
     upright: Annotated[bool, Option("Rotate images as their EXIF tag says.", rare=True)] = False
     """The reference implementations do not turn images."""
+    clip_seconds: Annotated[float, Option("Most seconds to decode one video.", min=0.1, rare=True)] = 60.0
+    most_frames: Annotated[int, Option("Most frames to take of one video.", min=1, rare=True)] = 3000
     decode: Annotated[Decoding, Option("fast: on the GPU; scores change.", rare=True)] = "exact"
     """``exact`` gives the pixels of the reference implementations."""
     judging: Judging = Judging()
