@@ -1,4 +1,5 @@
 import captious.models.bleurt
+import captious.models.chat.clip_images
 import captious.models.chat.judge
 import captious.models.chat.messages
 import captious.models.chat.replies

@@ -274,33 +274,3 @@ class EncodedMetric(EncoderMetric, MeanMetric):
             return self.values(compute_similarity(captions, state.value, self.prefix), captions, state.value)
 
         return break_down_units(item.candidates.values, score_texts)
-
-
-@dataclass(frozen=True, eq=False)
-class ItemFrames:
-    rows: Any
-    index: Ints
-    offsets: Ints
-    times: Floats
-    numbers: Ints
-    faults: dict[int, str]
-    counts: dict[str, int]
-
-
-def compute_frames(captions: CaptionSet, encoder: Encoder) -> ItemFrames:
-    pictures = captions.images
-    items = np.array([i for i, p in enumerate(pictures) if p is not None], np.int64)
-    images = image_features(encoder, [p for p in pictures if p is not None])
-    good = images.index >= 0
-    counts = np.zeros(len(captions), np.int64)
-    counts[items[good]] = 1
-    faults = {int(items[i]): f"image: {f.removeprefix(f'{pictures[items[i]]}: ')}" for i, f in images.faults.items()}
-    return ItemFrames(
-        images.rows,
-        images.index[good],
-        np.concatenate(([0], np.cumsum(counts))),
-        np.full(good.sum(), np.nan),
-        np.zeros(good.sum(), np.int64),
-        faults,
-        {},
-    )
