@@ -58,7 +58,9 @@ class Signature:
             settings={
                 **metric.text_settings(captions),
                 **metric.model_settings(state),
+                **metric.frame_settings(captions),
                 **metric.settings(state),
+                **metric.frame_settings(captions),  # again: frames may change an entry, such as the prompt's
                 **({"list": captions.selection} if captions.selection else {}),
                 **get_package_version(type(metric)),
             },

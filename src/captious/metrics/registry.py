@@ -330,7 +330,7 @@ def parse_all(
 def choose_inputs(metrics: Iterable[Metric], captions: Collection[CaptionSet]) -> list[Metric]:
     """Return each metric for what the captions have: references, images or videos."""
     references = any((one.references.counts > 0).any() for one in captions)
-    images = any(image is not None for one in captions for image in one.images)
+    images = any(one.has_videos or any(image is not None for image in one.images) for one in captions)
     return list(dict.fromkeys(metric.choose_inputs(references, images) for metric in metrics))
 
 

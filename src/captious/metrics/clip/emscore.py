@@ -15,7 +15,6 @@ from captious.errors import InputError
 from captious.metrics.clip._token_matching import PARTS, Sequences, match_pairs
 from captious.metrics.clip.encoded import (
     EncoderMetric,
-    ItemFrames,
     compute_frames,
     count_candidate_tokens,
     pair_items,
@@ -24,6 +23,7 @@ from captious.metrics.clip.encoded import (
 from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.statistic_rows import Scored, find_blank_texts, score_encoded_captions
 from captious.models.encoder import Encoder, TextEncoder, Weights, encoder_id
+from captious.models.frame_features import FrameVectors
 from captious.models.token_rows import TokenRows, get_token_vectors, tokenize_texts
 from captious.options import get_runtime
 from captious.text.token_frequencies import TokenFrequency, find_frequency
@@ -304,7 +304,7 @@ class Matcher:
         return float(self._weigh_ids(known).mean()) if len(known) else 0.0
 
 
-def take_frames(frames: ItemFrames, items: Ints) -> Sequences:
+def take_frames(frames: FrameVectors, items: Ints) -> Sequences:
     """Return the frames of some items, each of the weight 1, and the mean of each item's frames at unit length."""
     counts = np.diff(frames.offsets)[items]
     starts = np.cumsum(counts) - counts

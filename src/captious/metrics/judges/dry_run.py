@@ -55,14 +55,9 @@ class DryRun(Result):
         columns += [Column("cost", "text")] if priced else []
 
         def row(metric: str, name: str, plan: CallPlan) -> list[Any]:
-            numbers = [
-                plan.calls,
-                plan.stored,
-                *([plan.images] if images else []),
-                plan.prompt_tokens,
-                plan.reply_tokens,
-            ]
-            return [metric, *([name] if several else []), *numbers, *([format_cost(self.cost(plan))] if priced else [])]
+            calls = [plan.calls, plan.stored, *([plan.images] if images else [])]
+            cost = [format_cost(self.cost(plan))] if priced else []
+            return [metric, *([name] if several else []), *calls, plan.prompt_tokens, plan.reply_tokens, *cost]
 
         rows = [row(metric, name, plan) for (name, metric), plan in self.plans.items()]
         if len(rows) > 1:

@@ -271,7 +271,7 @@ class JudgedMetric(MeanMetric):
         if not self.candidates_together:
             units = captions.once("candidates alone", captions.split_candidates)
         units, faults = attach_frames(units) if self.reads_videos else (units, {})
-        missing = find_missing_inputs(units, self.needs)
+        missing = find_missing_inputs(units, self.needs, self.reads_videos)
         return units, {**find_blank_texts(units, "references" in self.needs), **missing, **faults}
 
     def _get_owners(self, captions: CaptionSet) -> Ints:
