@@ -86,7 +86,8 @@ def _match(metric: EmScore, matcher: Matcher, rank: int, target: Target, share: 
     one, other = _take(texts, pairs[0][chosen]), _take(others, pairs[1][chosen])
     cosines = one.rows @ other.rows.T
     is_video = target == "video"
-    names = _name_frames(matcher) if is_video else _name_tokens(matcher.encoder, other.ids)
+    place = "" if is_video else f" (reference {chosen + 1})"
+    names = _name_frames(matcher) if is_video else [f"{one}{place}" for one in _name_tokens(matcher.encoder, other.ids)]
     tokens = _make_side(one, cosines, share * fine * by_tokens, _name_tokens(matcher.encoder, one.ids))
     frames = _make_side(other, cosines.T, share * fine * by_others, names)
     wholes = np.zeros(len(names))

@@ -62,7 +62,7 @@ class EmScore(EncoderMetric, MeanMetric):
     start and end token are matched: ``both``, ``end`` or ``none``. ``coarse`` is the weight of the whole, ½ above.
 
     P and R can be negative, and 2PR / (P + R) is then no mean: F is 0 if either is not above 0, and the signature
-    counts such items. ``rules=code`` gives the numbers of the authors' program: the formula unchanged, token 0, the
+    counts such items (``nonpositive``). ``rules=code`` gives the numbers of the authors' program: the formula unchanged, token 0, the
     padding, counted for idf, and batches of 64 pairs in input order, in which what is matched against a padded side has
     at least 0. An item with several candidates has their mean, and so has the corpus.
 
@@ -81,6 +81,8 @@ class EmScore(EncoderMetric, MeanMetric):
 
     name: ClassVar[str] = "emscore"
     reads_videos: ClassVar[bool] = True
+    # That of a cosine. The formula of rules=code can leave it where P or R is negative.
+    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     undefined_reason: ClassVar[str] = "all weights are 0"
     citation: ClassVar[str] = (
         "Shi, Yang, Xu, Yuan, Li, Hu, Zha. EMScore: evaluating video captioning via coarse-grained and fine-grained "
@@ -116,12 +118,6 @@ class EmScore(EncoderMetric, MeanMetric):
         return name if self.value == "full_f" else f"{name} {self.value}"
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The range of a cosine; the formula of ``rules=code`` has none."""
-        limit = np.inf if self.rules == "code" and self.value.endswith("_f") else 1.0
-        return (-limit, limit)
-
-    @property
     def scores_batches(self) -> bool:
         """Whether a value depends on the neighbors of an item, as the padding of ``rules=code`` does."""
         return self.rules == "code" and self.batch > 1
@@ -141,6 +137,10 @@ class EmScore(EncoderMetric, MeanMetric):
         if self.against is not None or references == images:
             return self
         return replace(self, against="references" if references else "video")
+
+    def frame_encoders(self) -> list[Encoder]:
+        """Return the encoder of frames of videos, so that metrics share one decoding."""
+        return [self.encoder()] if "video" in self.targets else []
 
     def prepare(self, captions: CaptionSet) -> TokenFrequency | Shared[Encoder]:
         """Count the tokens of the references or candidates, or load the encoder."""
