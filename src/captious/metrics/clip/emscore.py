@@ -62,9 +62,9 @@ class EmScore(EncoderMetric, MeanMetric):
     start and end token are matched: ``both``, ``end`` or ``none``. ``coarse`` is the weight of the whole, ½ above.
 
     P and R can be negative, and 2PR / (P + R) is then no mean: F is 0 if either is not above 0, and the signature
-    counts such items (``nonpositive``). ``rules=code`` gives the numbers of the authors' program: the formula unchanged, token 0, the
-    padding, counted for idf, and batches of 64 pairs in input order, in which what is matched against a padded side has
-    at least 0. An item with several candidates has their mean, and so has the corpus.
+    counts such captions (``nonpositive``). ``rules=code`` gives the numbers of the authors' program: the formula
+    unchanged, token 0, the padding, counted for idf, and batches of 64 pairs in input order, in which what is matched
+    against a padded side has at least 0. An item with several candidates has their mean, and so has the corpus.
 
     >>> print(EmScore("captious-mini", against="video"), EmScore(value="full_p", coarse=0.25).label)
     emscore(weights=captious-mini,against=video) EMScore(X,V,X*) full_p
