@@ -81,6 +81,8 @@ METRICS = {
 # Metrics that `captious.metric_from` made in this process.
 FUNCTIONS: dict[str, type[Metric]] = {}
 
+# What EMScore compares: the caption X with the video V, with its references X*, or with what there is, such as both.
+_EMSCORES = {"x,v": "against=video", "x,x*": "against=references", "x,v,x*": ""}
 # Labels of tables and papers, in lower case, and the written forms that they stand for.
 LABELS = {
     **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
@@ -92,6 +94,12 @@ LABELS = {
     "cider-d": "cider",
     "ciderd": "cider",
     "clip-s": "clipscore",
+    **{f"emscore({pair})": f"emscore({against})" for pair, against in _EMSCORES.items()},
+    **{
+        f"emscore({pair}) {value}": f"emscore({against and f'{against},'}value={value})"
+        for pair, against in _EMSCORES.items()
+        for value in ("full_p", "full_r", "fine_f", "fine_p", "fine_r", "coarse")
+    },
     "expert": "fleur(preset=expert)",
     "g-veval": "gveval",
     "gpt4-eval": "gpt4eval",

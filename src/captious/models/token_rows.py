@@ -29,7 +29,7 @@ LARGEST = 60_000.0
 # Largest share of free memory for the rows of one call.
 SHARE = 0.4
 Halves = npt.NDArray[np.float16]
-# Makes the encoder whose output row is the rows of so many tokens, flattened, and then the vector of the text.
+# Makes the encoder whose output row is the rows of this number of tokens, flattened, and then the vector of the text.
 Flatten = Callable[[int], TextEncoder]
 
 
@@ -177,7 +177,7 @@ def to_half(states: npt.NDArray[Any]) -> Halves:
 
 
 def refuse_too_many(size: int, texts: int) -> None:
-    """Raise InputError if rows of so many bytes do not fit into memory."""
+    """Raise InputError if rows of this size in bytes do not fit into memory."""
     if size > SHARE * get_free_memory():
         raise InputError(
             f"the tokens of {texts:,} texts take {size / 2**30:.1f} GiB, more than memory allows; train with fewer "
