@@ -336,7 +336,8 @@ def _make_timeline(
 
 def _is_cover(stream: Any) -> bool:
     """Return True for the still picture of a sound file."""
-    return bool(getattr(stream, "disposition", 0) & 0x400)
+    disposition = getattr(stream, "disposition", 0)
+    return bool(getattr(disposition, "value", disposition) & 0x400)  # an enumeration, of integers or not
 
 
 def _is_cut_short(file: IO[bytes]) -> bool:

@@ -36,6 +36,7 @@ NO_CAPTION, NO_CAPTION_FILE = "no candidate caption", "no caption file, where ot
 NO_UTF8, NO_JSON = "caption is not UTF-8", "JSON cannot be read"
 NULL = "caption holds a null character"
 WRONG_VECTORS = "vectors of frames cannot be used"
+NUMBERED = "numbered images, not read"
 TWICE, WRONG_SIZE = "member occurs twice", "member has another size than its header says"
 BLOCK = 512
 
@@ -71,7 +72,7 @@ def read_samples(
     Images and videos are read from the file on access; the file is closed with the last of them.
     """
     source = FileParts(file) if images else None
-    samples = _collect_samples(file, name, images, report)
+    samples = _collect_samples(file, name, images, reading.frames is not None, report)
     own_files = reading.candidate_column is None and any(map(_has_caption_file, samples.values()))
     for key in list(samples):
         where, parts = f"{name}: key {key!r}", samples.pop(key)
@@ -105,8 +106,11 @@ def _has_caption_file(parts: Parts) -> bool:
     return not parts.keys().isdisjoint(CAPTION_ENDINGS)
 
 
-def _collect_samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[str, Parts]:
-    """Return the members by key, in the order of the keys; of two with the same name the first is used."""
+def _collect_samples(file: IO[bytes], name: str, images: bool, has_rule: bool, report: Report) -> dict[str, Parts]:
+    """Return the members by key, in the order of the keys; of two with the same name the first is used.
+
+    Without a rule for frames (``has_rule``), numbered images are reported.
+    """
     texts, media = {*CAPTION_ENDINGS, FIELDS_ENDING}, (*IMAGE_ENDINGS, *VIDEO_ENDINGS) if images else ()
     samples: dict[str, Parts] = {}
     for member in iterate_members(file, name, report):
@@ -118,6 +122,13 @@ def _collect_samples(file: IO[bytes], name: str, images: bool, report: Report) -
             report(TWICE, f"{name}: member {member.name!r} occurs twice; the first is used")
             continue
         parts[ending] = None
+        if images and not has_rule and _NUMBERED_IMAGE.fullmatch(ending):
+            has_rule = True  # reported once
+            report(
+                NUMBERED,
+                f"{name}: member {member.name!r} is a numbered image; such images are the frames of videos if "
+                "frames=... is given, such as frames='uniform:10'",
+            )
         if ending in texts or ending in media or (images and _NUMBERED_IMAGE.fullmatch(ending)):
             file.seek(member.start if ending in texts else member.start + member.size)
             parts[ending] = file.read(member.size) if ending in texts else member

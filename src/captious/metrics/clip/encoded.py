@@ -97,11 +97,11 @@ class FrameCosines:
     def share(self, candidate: int, pool: Pool) -> Floats:
         """Return the part of each frame of a candidate in its pooled cosine; the parts add up to it."""
         own = self.cosines[self.starts[candidate] : self.starts[candidate + 1]]
-        if pool in ("mean", "vector"):
-            shares: Floats = own / (len(own) if pool == "mean" else self.norms[candidate])
-            return shares
-        chosen = np.argmax(own) if pool == "best" else np.argmin(own)
-        return np.where(np.arange(len(own)) == chosen, own, 0.0)
+        shares: Floats = own / (self.norms[candidate] if pool == "vector" else len(own))
+        if pool in ("best", "worst"):
+            chosen = int(own.argmax() if pool == "best" else own.argmin())
+            shares = np.where(np.arange(len(own)) == chosen, own, 0.0)
+        return shares
 
 
 def compute_frames(captions: CaptionSet, encoder: Encoder, items: Ints | None = None) -> FrameVectors:
@@ -313,7 +313,8 @@ def _split_value(shares: Floats, pooled: float, scale: Callable[[Floats], Floats
     step = 1e-4
     low, value, high = scale(np.array([pooled - step, pooled, pooled + step])).tolist()
     slope = 0.0 if value == low else (high - low) / (2 * step)
-    return shares * slope + (value - pooled * slope) / len(shares)
+    parts: Floats = shares * slope + (value - pooled * slope) / len(shares)
+    return parts
 
 
 def _divide(value: float, part: float) -> float:
