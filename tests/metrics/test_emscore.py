@@ -179,10 +179,10 @@ def test_an_explanation_names_frames_and_adds_up(scenes):
     explanation = EmScore("captious-mini", against="video").explain(captions, "c1")
     parts = {part.name: part for part in explanation.parts}
     assert sum(part.adds for part in explanation.parts) == pytest.approx(explanation.value, abs=1e-12)
-    assert {f"frame {number}" for number in range(1, 7)} <= set(parts)
-    # scenes.mp4 shows three drawings of four frames; frames 3 and 4 of the six are the cat on the street.
-    assert parts["street"].details["nearest"] in ("frame 3", "frame 4")
-    assert parts["frame 3"].adds > parts["frame 1"].adds
+    assert {f"frame {number}" for number in range(6)} <= set(parts)
+    # scenes.mp4 shows three drawings of four frames; frames 2 and 3 of the six, from 0, are the cat on the street.
+    assert parts["street"].details["nearest"] in ("frame 2", "frame 3")
+    assert parts["frame 2"].adds > parts["frame 0"].adds
     (table,) = explanation.breakdown.tables
     assert table.title == "what each frame adds" and len(table.rows) == 6
 

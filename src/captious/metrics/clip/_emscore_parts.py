@@ -173,10 +173,10 @@ def _make_table(rank: int, frames: Side, tokens: Sequence[str], wholes: Floats, 
 
 
 def _name_frames(matcher: Matcher) -> list[str]:
-    """Name the frames of the only item by their numbers, from 1, and times."""
+    """Name the frames of the only item by their numbers in the video and their times."""
     frames = compute_frames(matcher.captions, matcher.encoder)
     return [
-        f"frame {number + 1}" if math.isnan(time) else f"frame {number + 1} at {time:.2f} s"
+        f"frame {number}" if math.isnan(time) else f"frame {number} at {time:.2f} s"
         for number, time in zip(frames.numbers.tolist(), frames.times.tolist(), strict=True)
     ]
 

@@ -46,6 +46,7 @@ class Specs(EncodedMetric):
     negative cosines (the examples of its README lie between −.14 and −.08), and clipping those would make all of them
     0: ``value=paper`` does it nevertheless, ``value=raw`` is the cosine itself. Ranks are the same under ``raw`` and
     by default. Trained for long captions: below about 60 tokens CLIPScore agrees better with people (``specs_routed``).
+    ``pool`` joins the frames of a video as in ``clipscore``.
 
     >>> Specs().scale_cosines(np.array([-0.1414, 0.5])).tolist()  # the first example of the authors' README: .4293
     [0.4293, 0.75]
@@ -141,7 +142,8 @@ class SpecsRouted(MeanMetric):
     scale, 2.5 · max(cos₁, 0) and (cos₂ + 1) / 2. ``matched`` moves and stretches cos₂ to the mean and spread that cos₁
     has on the same captions, then takes 2.5 · max(cos, 0) of both: these values are comparable across lengths, but both
     encoders read every caption, and a value depends on the set, as with CIDEr's idf. Tokens are those of the long
-    encoder, start and end included, prefix not. The signature records how many captions went each way.
+    encoder, start and end included, prefix not. The signature records how many captions went each way. ``pool`` joins
+    the frames of a video as in ``clipscore``.
 
     >>> metric, cosines, long = SpecsRouted(), np.array([0.3, -0.1]), np.array([False, True])
     >>> metric.scale_cosines(cosines, long, None).round(4).tolist()  # (.3 + 1) / 2, and (−.1 + 1) / 2
