@@ -320,3 +320,27 @@ def test_an_encoder_without_vectors_of_tokens(monkeypatch):
     monkeypatch.setattr(loading, "load", lambda weights, **options: Blind())
     with pytest.raises(InputError, match=r"encoder blind: has no vectors of tokens \(token_features\)"):
         EmScore("blind", against="references").measure(make_set("red", ["red"]))
+
+
+@pytest.mark.parametrize("metric", ["emscore(captious-mini)", "emscore(captious-mini,against=video,idf=candidates)"])
+def test_shards_have_the_values_of_the_file(tmp_path, metric):
+    from PIL import Image
+
+    for number, color in enumerate(((255, 0, 0), (0, 200, 0), (0, 0, 255), (250, 250, 0))):
+        (tmp_path / f"clips/v{number}").mkdir(parents=True)
+        Image.new("RGB", (20, 20), color).save(tmp_path / f"clips/v{number}/0.png")
+    texts = ["a red cat", "two dogs in a green garden", "a blue bird", "a bus"]
+    rows = [
+        {"id": f"v{number}", "caption": text, "references": [text[2:], "a thing"], "video": f"v{number}"}
+        for number, text in enumerate(texts)
+    ]
+    (tmp_path / "shards").mkdir()
+    for shard, part in enumerate((rows[:1], rows[1:])):
+        (tmp_path / f"shards/{shard}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    options = {"reading": Reading(videos=str(tmp_path / "clips")), "resampling": Resampling(samples=0)}
+    (whole,) = captious.evaluate(rows, metric, **options)
+    report = captious.score_shards(str(tmp_path / "shards"), tmp_path / "run", metric, **options)
+    (stored,) = report.measurements.values()
+    assert stored.corpus == pytest.approx(whole.corpus, abs=1e-6)
+    assert stored.metric.label == whole.metric.label
+    assert stored.signature.settings == whole.signature.settings

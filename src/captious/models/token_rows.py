@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +91,7 @@ def get_token_vectors(encoder: TextEncoder, texts: Sequence[str], keep: bool = T
             f"encoder {encoder.name}: has no vectors of tokens (token_features), expected a CLIP model, whose text "
             "projection applies to every token"
         )
-    tokens: TokenEncoder = encoder
+    tokens: TokenEncoder = cast(Any, encoder)
     return get_token_rows(
         encoder, texts, "token-vectors", encoder.dimension, lambda step: FlatVectors(tokens, step), keep
     )

@@ -177,10 +177,11 @@ class EmScore(EncoderMetric, MeanMetric):
             parts = matcher.match(target)
             values += self.combine(parts) / len(self.targets)
             nonpositive |= parts[:, 2] == 0
-        counts, faults = {}, {}
+        counts: dict[str, int] = {}
+        faults: dict[int, str] = {}
         if "video" in self.targets:
             frames = compute_frames(captions, encoder)
-            counts, faults = frames.counts, frames.faults
+            counts, faults = dict(frames.counts), dict(frames.faults)
         reasons = {**faults, **find_blank_texts(captions, references="references" in self.targets)}
         lengths = count_candidate_tokens(captions, encoder)
         scored = score_encoded_captions(self.label, captions, values, reasons, lengths, encoder.limit)

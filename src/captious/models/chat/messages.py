@@ -48,7 +48,7 @@ class ImageGroup(ImageData):
         self.channels_first = False
 
     @property
-    def value(self) -> bytes:  # type: ignore[override]  # ImageData keeps it
+    def value(self) -> bytes:
         """The content of the first image, for those who show only one."""
         return read_image(self.images[0])
 
