@@ -339,7 +339,7 @@ def test_shards_have_the_values_of_the_file(tmp_path, metric):
         (tmp_path / f"shards/{shard}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
     options = {"reading": Reading(videos=str(tmp_path / "clips")), "resampling": Resampling(samples=0)}
     (whole,) = captious.evaluate(rows, metric, **options)
-    report = captious.score_shards(str(tmp_path / "shards"), tmp_path / "run", metric, **options)
+    report = captious.score_shards(str(tmp_path / "shards" / "*.jsonl"), metric, out=tmp_path / "run", **options)
     (stored,) = report.measurements.values()
     assert stored.corpus == pytest.approx(whole.corpus, abs=1e-6)
     assert stored.metric.label == whole.metric.label
