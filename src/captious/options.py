@@ -280,6 +280,8 @@ class Judging(Options):
         0.0,
     )
     most_cost: Annotated[float | None, Option("Stop after spending this amount.", min=0, rare=True)] = None
+    judge_frames: Annotated[int, Option("Frames of a video in one question.", min=1, max=1000, rare=True)] = 8
+    """Chosen by the rule of the run: ``uniform:8`` if that is ``uniform:10``."""
     dry_run: Annotated[bool, Option("Send nothing; print calls, tokens and cost.", rare=True)] = False
     replay: Annotated[bool, Option("Use stored replies only; send nothing.", rare=True)] = False
     replies: Annotated[

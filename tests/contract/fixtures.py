@@ -271,7 +271,17 @@ def judge(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Metrics whose encoder is a `ColorEncoder`.
-COLOR_METRICS = ("clipscore", "refclipscore", "pacscore", "refpacscore", "longclip", "specs", "specs_routed", "imagine")
+COLOR_METRICS = (
+    "clipscore",
+    "refclipscore",
+    "pacscore",
+    "refpacscore",
+    "longclip",
+    "specs",
+    "specs_routed",
+    "emscore",
+    "imagine",
+)
 
 # Written forms of each metric; a name in braces is a file that a function of this module writes.
 EXAMPLES = {
@@ -348,6 +358,14 @@ EXAMPLES = {
     "specs": ("specs(weights=colors)", "specs(weights=turned,value=paper)"),
     "specs_routed": tuple(
         f"specs_routed(short=colors,long=short,under=7,scale={scale})" for scale in ("unit", "own", "matched")
+    ),
+    # Values in batches, which rules=code has, depend on the neighbors of an item.
+    "emscore": (
+        "emscore(weights=colors)",
+        "emscore(weights=short,against=video,value=full_p,coarse=0.25,special=none)",
+        "emscore(weights=colors,against=references,value=fine_f,idf=refs)",
+        "emscore(weights=turned,value=coarse)",
+        "emscore(weights=colors,against=video,value=full_r,idf=candidates,rules=code,batch=1)",
     ),
     "umic": ("umic(weights={umic})",),
     # Values in batches depend on the neighbors of an item, so that parts of a set are refused.

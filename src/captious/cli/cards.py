@@ -160,6 +160,7 @@ TEXTS = {
         "`ko-mecab`, `ko-mecab-raw`; `th-char`, `th-newmm`, `th-newmm-composed`"
     ),
     "idf": "`refs`, the name of an idf corpus, or its path",
+    "emscore.idf": "`none`, `refs`, `candidates`, or the name or path of a corpus of `captious make idf --tokens`",
     "against": "`refs`, or the path of a file of captions",
     "modules": "some of `exact+stem+synonym+paraphrase`",
     "resources": "a folder with METEOR's data, or a compiled file",

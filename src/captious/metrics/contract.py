@@ -170,6 +170,13 @@ class Metric(ABC):
         """Whether a value depends on the other items. This follows from `corpus_state` and is not declared."""
         return self.corpus_state is not None
 
+    def choose_inputs(self, references: bool, images: bool) -> Metric:
+        """Return the metric for captions of which some have references, or images or videos, or both.
+
+        A metric that can do with either returns itself with the parameter that says which it compares.
+        """
+        return self
+
     def prepare(self, captions: CaptionSet) -> Any:
         """Return the state that scoring needs: a `corpus_state` of the whole corpus, or any other object.
 

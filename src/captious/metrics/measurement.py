@@ -61,6 +61,7 @@ class Signature:
                 **metric.model_settings(state),
                 **metric.frame_settings(captions),
                 **metric.settings(state),
+                **metric.frame_settings(captions),  # again: frames may change an entry, such as the prompt's
                 **({"list": captions.selection} if captions.selection else {}),
                 **captions.settings,
                 **get_package_version(type(metric)),

@@ -61,6 +61,7 @@ METRICS = {
     "longclip": "captious.metrics.clip.longclip:LongClip",
     "specs": "captious.metrics.clip.specs:Specs",
     "specs_routed": "captious.metrics.clip.specs:SpecsRouted",
+    "emscore": "captious.metrics.clip.emscore:EmScore",
     "umic": "captious.metrics.umic:Umic",
     "polos": "captious.metrics.polos:Polos",
     "calibrated": "captious.metrics.calibrated:Calibrated",
@@ -84,6 +85,8 @@ METRICS = {
 # Metrics that `captious.metric_from` made in this process.
 FUNCTIONS: dict[str, type[Metric]] = {}
 
+# What EMScore compares: the caption X with the video V, with its references X*, or with what there is, such as both.
+_EMSCORES = {"x,v": "against=video", "x,x*": "against=references", "x,v,x*": ""}
 # Labels of tables and papers, in lower case, and the written forms that they stand for.
 LABELS = {
     **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
@@ -109,6 +112,12 @@ LABELS = {
     "cider-d": "cider",
     "ciderd": "cider",
     "clip-s": "clipscore",
+    **{f"emscore({pair})": f"emscore({against})" for pair, against in _EMSCORES.items()},
+    **{
+        f"emscore({pair}) {value}": f"emscore({against and f'{against},'}value={value})"
+        for pair, against in _EMSCORES.items()
+        for value in ("full_p", "full_r", "fine_f", "fine_p", "fine_r", "coarse")
+    },
     "expert": "fleur(preset=expert)",
     "g-veval": "gveval",
     "gpt4-eval": "gpt4eval",
@@ -136,7 +145,7 @@ NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n"
 # Well-known metrics that captious does not have; no other metric is suggested in their place.
 ABSENT = (
     "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
-    "emscore", "faier", "fid", "hicescore", "infolm", "leic", "mid",
+    "faier", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "pope", "spice-u", "ter",
     "tiger", "vifidel", "vilbertscore", "wmd",
 )  # fmt: skip
@@ -343,7 +352,14 @@ def parse_all(
         refuse_undeclared(metric)
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
-    return list(metrics)
+    return list(metrics) if captions is None else choose_inputs(metrics, captions)
+
+
+def choose_inputs(metrics: Iterable[Metric], captions: Collection[CaptionSet]) -> list[Metric]:
+    """Return each metric for what the captions have: references, images or videos."""
+    references = any((one.references.counts > 0).any() for one in captions)
+    images = any(one.has_videos or any(image is not None for image in one.images) for one in captions)
+    return list(dict.fromkeys(metric.choose_inputs(references, images) for metric in metrics))
 
 
 def _list_allowed(captions: Collection[CaptionSet] | None) -> list[str]:
