@@ -561,10 +561,11 @@ def join(
         except InputError as error:
             complain(str(error))
     if reading.videos is not None:
-        from captious.io.videos import match_videos
+        from captious.io.videos import get_video_names, match_videos
 
         try:
-            columns[VIDEO] = match_videos(reading.videos, tuple(keys), columns.get(VIDEO), list(candidates.candidates))
+            named = get_video_names(columns, len(keys))
+            columns[VIDEO] = match_videos(reading.videos, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
     ids, joined = (candidates if others is None else others).references_of(tuple(keys))
