@@ -6,9 +6,9 @@
 
 The photographs are Flickr8k's, as stored features of DINOv2-S (their 256 largest principal components); the image
 tower is locked, its head learns. The text tower has the first three layers of MiniLM and the word pieces that the
-captions use, stored in 4 bits; all of it learns. A seed trains a CLIP on the images outside the dev and test splits, from it a
-LongCLIP on the five captions of an image joined to one, and from that one model for each setting of SPECS. Every
-number is of the test split. A wrong detail is a sentence of another image.
+captions use, stored in 4 bits; all of it learns. A seed trains a CLIP on the images outside the dev and test splits,
+from it a LongCLIP on the five captions of an image joined to one, and from that one model for each setting of SPECS.
+Every number is of the test split. A wrong detail is a sentence of another image.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -171,7 +171,7 @@ def _prepare_text_tower(minilm: Path, texts: Sequence[str], out: Path) -> int:
     arrays: dict[str, Any] = {}
     for name, array in load_file(minilm / "model.safetensors").items():
         name = name.removeprefix("bert.")
-        if name.startswith("encoder.layer.") and int(name.split(".")[2]) >= LAYERS or "pooler" in name:
+        if (name.startswith("encoder.layer.") and int(name.split(".")[2]) >= LAYERS) or "pooler" in name:
             continue
         if name == "embeddings.position_ids":
             continue
@@ -414,7 +414,7 @@ class Judge:
         return rates
 
     def _agree(self) -> dict[str, float]:
-        """Kendall's tau-c on Flickr8k-Expert, each rating a row; the four numbers of Table 6 on Composite's Flickr8k."""
+        """Return tau-c on Flickr8k-Expert, each rating a row; the numbers of Table 6 on Composite's Flickr8k."""
         numbers = {}
         for name in ("expert", "composite"):
             rows = self.data.texts[name]
