@@ -1,8 +1,8 @@
 """Image generators that a guided painter optimizes: decoders of ``diffusers``, DALL-E's dVAE, and BigGAN-deep.
 
-A generator draws the start of its free variables, turns them into a picture, and may add a penalty. The settings are the
-defaults of the repositories of 2021: VQGAN+CLIP for decoders of ``diffusers``, Big Sleep for BigGAN. The loop of dVAE+CLIP
-was not published; here it is that of VQGAN+CLIP over relaxed codes, whose temperature falls from 1 to 0.1.
+A generator draws the start of its free variables, turns them into a picture, and may add a penalty. The settings of
+BigGAN are the defaults of Big Sleep. The loop of dVAE+CLIP was not published: here it is that of a decoder of
+``diffusers`` over relaxed codes, whose temperature falls from 1 to 0.1.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Guided:
 
 
 def load_guided(name: str, options: PainterOptions, cutouts: int | None = None) -> Guided:
-    """Load the painter over a generator: a decoder or a BigGAN-deep by folder or hub id, or DALL-E's ``decoder.pkl``."""
+    """Load the painter over a generator: a decoder by folder or hub id, a BigGAN-deep, or DALL-E's ``decoder.pkl``."""
     options.refuse(f"guided:{name}", "steps", "size", "guide")
     local = find_local(name)
     if local is not None and local.is_file():

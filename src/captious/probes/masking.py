@@ -80,8 +80,8 @@ class Masking(Probe):
             notes.append(f"{self.unpainted:,} texts without a word could not be painted, or the text itself could not")
         if self.capitals > CAPITALS:
             notes.append(
-                f"warning: {100 * self.capitals:.0f} % of the words inside sentences start with a capital, so these are "
-                "no captions; our tagger learned from captions and may mistake names. tagger=spacy fits news"
+                f"warning: {100 * self.capitals:.0f} % of the words inside sentences start with a capital, as in news; "
+                "our tagger learned from captions and may mistake names: use --tagger spacy"
             )
         return Document(
             f"{self.short_name}: what the pictures depend on",

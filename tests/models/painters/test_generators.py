@@ -191,5 +191,5 @@ def test_what_does_not_fit(dalle, biggan, tmp_path):
     with pytest.raises(InputError, match=r"expected the decoder of DALL-E's dVAE"):
         load_guided(str(tmp_path / "other.pkl"), PainterOptions(guide="captious-mini"))
     (biggan / "pytorch_model.bin").unlink()
-    with pytest.raises(InputError, match="has no pytorch_model.bin"):
+    with pytest.raises(InputError, match=r"has no pytorch_model\.bin"):
         load_guided(str(biggan), PainterOptions(guide="captious-mini"))
