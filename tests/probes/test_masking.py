@@ -75,6 +75,7 @@ def test_a_tagger_that_does_not_fit_the_text_is_reported():
 
 
 def test_ten_frequent_words_of_a_tag_are_listed():
-    texts = [f"a {color} ball" for color in "red green blue black white yellow orange pink purple brown gray".split()]
+    colors = ("red", "green", "blue", "black", "white", "yellow", "orange", "pink", "purple", "brown", "gray")
+    texts = [f"a {color} ball" for color in colors]
     rows, _, _ = measure_influences(texts, Drawn.of(32), load_mini("captious-mini"), 2, Resampling(samples=0))
     assert len(next(row for row in rows if row.group == "ADJ").common) == 10
