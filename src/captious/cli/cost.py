@@ -48,7 +48,7 @@ def judge(
         published = PUBLISHED.get(label) if tokens == TOKENS else None
         rows.append((label, *counts.values(), published))
         data.append({"judge": label, **counts, "published": published, "shape": vars(known)})
-    columns = [
+    columns: list[Column | str] = [
         "judge",
         Column("layers only", decimals=3),
         Column("TFLOPs", decimals=3, bold=True),

@@ -138,7 +138,7 @@ class DalleDecoderNetwork(torch.nn.Module):
     @property
     def times(self) -> int:
         """The side of the picture for one code."""
-        return 2 ** int(len(self.groups) - 1)
+        return int(2 ** (len(self.groups) - 1))
 
     def forward(self, codes: torch.Tensor) -> torch.Tensor:
         """Decode weights of codes, n × codes × height × width, to pictures from 0 to 1."""
@@ -206,12 +206,14 @@ class DalleDecoder(Generator):
 
 def _spectral(module: torch.nn.Module, eps: float) -> torch.nn.Module:
     # The published tensors are weight_orig, weight_u and weight_v, which only the older function of torch knows.
-    normed: torch.nn.Module = torch.nn.utils.spectral_norm(module, eps=eps)  # type: ignore[no-untyped-call]
-    return normed
+    return torch.nn.utils.spectral_norm(module, eps=eps)
 
 
 class BigGanNorm(torch.nn.Module):
     """Batch norm with stored statistics; scale and offset depend on the condition, if it has a width."""
+
+    running_means: torch.Tensor
+    running_vars: torch.Tensor
 
     def __init__(self, width: int, condition: int, statistics: int, eps: float) -> None:
         super().__init__()
@@ -242,9 +244,11 @@ class BigGanAttention(torch.nn.Module):
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
-        sizes = {"theta": (width, width // 8), "phi": (width, width // 8), "g": (width, width // 2)}
-        for name, (into, out) in {**sizes, "o_conv": (width // 2, width)}.items():
-            setattr(self, f"snconv1x1_{name}", _spectral(torch.nn.Conv2d(into, out, 1, bias=False), eps))
+        eighth, half = width // 8, width // 2
+        self.snconv1x1_theta = _spectral(torch.nn.Conv2d(width, eighth, 1, bias=False), eps)
+        self.snconv1x1_phi = _spectral(torch.nn.Conv2d(width, eighth, 1, bias=False), eps)
+        self.snconv1x1_g = _spectral(torch.nn.Conv2d(width, half, 1, bias=False), eps)
+        self.snconv1x1_o_conv = _spectral(torch.nn.Conv2d(half, width, 1, bias=False), eps)
         self.gamma = torch.nn.Parameter(torch.zeros(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -300,7 +304,7 @@ class BigGanGenerator(torch.nn.Module):
 
     def forward(self, conditions: torch.Tensor) -> torch.Tensor:
         """Return a picture from −1 to 1; the first condition is for the start, the others are for the blocks."""
-        first, *rest = conditions.split(1)
+        first, *rest = conditions[:, None]
         # The start has its channels last, as in the TensorFlow model that the weights come from.
         x = self.gen_z(first).unflatten(1, (4, 4, -1)).permute(0, 3, 1, 2)
         own = iter(rest)

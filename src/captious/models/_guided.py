@@ -80,7 +80,7 @@ class Guided:
             views = self.guide.image_tensor(self._make_views(picture, draws))
             likeness = (torch.nn.functional.normalize(views, dim=-1) @ goal.T).mean()
             loss = generator.compute_penalty(variables) - generator.weight * likeness
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             if generator.decay:
                 generators.update_average(averages, variables, generator.decay, step)

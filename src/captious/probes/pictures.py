@@ -124,7 +124,7 @@ class PictureGallery(Result):
         numbers = [Column(name, decimals=4) for name in ("mean", "sd", "lowest", "highest")]
         low, high = (", ".join(f"{kind} {RANGES[kind][end]:g}" for kind in KINDS) for end in (0, 1))
         note = f"rescaled: (cosine - l) / (h - l), with l: {low}; h: {high}"
-        columns = ("kind", "value", Column("texts"), *numbers)
+        columns: tuple[Column | str, ...] = ("kind", "value", Column("texts"), *numbers)
         return [Table("similarities", "Similarity of texts and references", columns, rows, note), *charts]
 
     def write_files(self, folder: Path) -> None:

@@ -129,6 +129,9 @@ def read_cost_agreement(study: str | Path, costs: Mapping[str, float]) -> CostAg
             raise InputError(f"cost of {name!r}: the study has no such metric, it has {', '.join(sorted(known))}{hint}")
     rows = []
     for metric, label, numbers in found:
-        values = [math.nan if numbers.get(key) is None else float(numbers[key]) for key in ("value", "low", "high")]
-        rows.append(CostedMetric(metric, label, costs.get(metric, costs.get(label, math.nan)), Estimate(*values)))
+        value, low, high = (
+            math.nan if numbers.get(key) is None else float(numbers[key]) for key in ("value", "low", "high")
+        )
+        tflops = costs.get(metric, costs.get(label, math.nan))
+        rows.append(CostedMetric(metric, label, tflops, Estimate(value, low, high)))
     return CostAgreement(str(content.get("name", path.name)), statistic, level, tuple(rows))
