@@ -65,6 +65,8 @@ TASKS = {
     "summeval": Task("summarization", "Table 2 (DUC2004): SummEval, relevance", SUMMARY),
 }
 TOY = "toy painter"
+# A correlation needs three texts.
+FEWEST = 3
 
 
 def keep_first_reference(ratings: Ratings) -> Ratings:
@@ -97,8 +99,12 @@ def added(name: str, task: Task, ratings: Ratings, painter: str, weights: str, s
     written = [f"imagine(kind={kind},painter={painter},weights={weights})" for kind in KINDS]
     others = collect_others(ratings, written, seeds, recipe=recipe)
     base = measure(ratings, list(task.published))
-    result = combine_metrics(ratings, base, others, recipe=recipe, folds=0, resampling=Resampling(samples=0))
     drawn = int(min((~np.isnan(score.values)).sum() for score in others))
+    if drawn < FEWEST:
+        note = f"not run: {drawn} of {len(ratings.ids):,} texts have pictures of {painter}"
+        yield Row(f"{task.what}, with pictures", "all metrics", note=note)
+        return
+    result = combine_metrics(ratings, base, others, recipe=recipe, folds=0, resampling=Resampling(samples=0))
     for one in result.added:
         kind = next(kind for kind in reversed(KINDS) if f"kind={kind}," in f"{one.other},")
         published = task.published[one.metric][1 + KINDS.index(kind)]

@@ -44,7 +44,7 @@ RIGHT_COLUMNS = (*CAPTION_COLUMNS, "positive", "true_caption")
 BOX_COLUMNS = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
 # A pair of attributes counts in ARO's mean if it has as many rows.
 ATTRIBUTE_ROWS = 25
-# ARO cuts captions to so many words before it changes their order.
+# ARO cuts captions to this number of words before it changes their order.
 MOST_WORDS = 30
 SECOND_COLUMNS = ("caption2", "caption_2", "positive2", "paraphrase")
 ALL, NEGATIVE = "all", "negative"
