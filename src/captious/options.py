@@ -18,7 +18,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 from captious.errors import InputError, format_suggestion
 
-Missing = Literal["error", "skip"]
+Missing = Literal["error", "skip", "zero"]
+# How events of dense captions become items.
+Events = Literal["video", "paragraph", "segment"]
 Format = Literal[
     "json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "webdataset",
     "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics",
@@ -166,7 +168,12 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
+    missing: Annotated[Missing, Option("Odd ids or rows: stop, skip, or 0.")] = "error"
+    events: Annotated[Events | None, Option("Items of dense captions of videos; by default video.", rare=True)] = None
+    paragraph_text: Annotated[
+        Literal["letters", "written"],
+        Option("Tokens of paragraphs: only letters, or usual ones.", rare=True, metavar="KIND"),
+    ] = "letters"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
         None
     )

@@ -39,7 +39,11 @@ METRICS = {
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
     "fense": "captious.metrics.fense:Fense",
+    "densecap": "captious.metrics.dense.densecap:Densecap",
+    "soda": "captious.metrics.dense.soda:Soda",
     "div_n": "captious.metrics.diversity:DivN",
+    "repetition": "captious.metrics.diversity:Repetition",
+    "diversity": "captious.metrics.diversity:Diversity",
     "rep_diversity": "captious.metrics.diversity:RepDiversity",
     "distinct_n": "captious.metrics.diversity:DistinctN",
     "mbleu": "captious.metrics.diversity:MBleu",
@@ -88,6 +92,20 @@ LABELS = {
     **{f"vdc {value}": f"vdc(value={value})" for value in ("accuracy", "score")},
     **{f"chair {value}": f"chair(value={value})" for value in ("recall", "precision", "f1", "words", "tokens")},
     **{f"chair{sign}{value}": f"chair(value={value})" for sign in ("", "_") for value in "si"},
+    **{
+        f"dense {label}": f"densecap(value={value})"
+        for label, value in {
+            **{f"bleu-{n}": f"bleu-{n}" for n in (1, 2, 3, 4)},
+            "meteor": "meteor",
+            "rouge-l": "rouge",
+            "cider-d": "cider",
+            **{value: value for value in ("precision", "recall", "f")},
+        }.items()
+    },
+    **{f"div-{n} (per word)": f"diversity(n={n})" for n in (1, 2)},
+    **{f"r@{n}": f"repetition(n={n})" for n in (1, 2, 3, 4)},
+    "soda_c": "soda",
+    "soda_d": "soda(score=iou)",
     "cider-d": "cider",
     "ciderd": "cider",
     "clip-s": "clipscore",
@@ -126,6 +144,8 @@ ABSENT = (
 DEFAULT = "bleu,rouge,cider"
 # Metrics that `all` leaves out: they measure a length, not quality.
 NOT_IN_ALL = ("words",)
+# Metrics that `all` takes only for captions of videos.
+OF_VIDEOS = ("repetition", "diversity")
 # Stands for every metric that the given captions allow and that needs no model and no download.
 ALL = "all"
 
@@ -328,17 +348,25 @@ def parse_all(
 
 def _list_allowed(captions: Collection[CaptionSet] | None) -> list[str]:
     """List the names of the metrics that ``all`` stands for."""
-    supplied = {"references"} if captions is None else {"references", "several candidates", "objects"}
+    supplied = {"references", "events", "several candidates", "objects"} if captions else {"references"}
     for one in captions or ():
+        if one.settings.get("events") == "video":
+            supplied -= {"several candidates", "objects"}
+        else:
+            supplied -= {"events"}
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
-    metrics = [get_metric_class(name)() for name in names() if name not in NOT_IN_ALL]
+    sets = list(captions or ())
+    dense = "events" in supplied
+    left_out = {*NOT_IN_ALL, *(() if sets and all("events" in one.settings for one in sets) else OF_VIDEOS)}
+    metrics = [get_metric_class(name)() for name in names() if name not in left_out]
     languages = {one.language for one in captions or () if one.language}
     return [
         metric.name
         for metric in metrics
         if supplied.issuperset(metric.needs)
+        and (not dense or "events" in metric.needs or not metric.needs)
         and _is_installed(metric)
         and languages <= set(metric.languages or languages)
     ]
