@@ -45,7 +45,7 @@ NOT_RUN = Counter(
         "docs/guide/hallucination.md": 4,
         "docs/guide/harnesses.md": 2,
         "docs/guide/images.md": 2,
-        "docs/guide/imagine.md": 3,
+        "docs/guide/imagine.md": 4,
         "docs/guide/judges.md": 10,
         "docs/guide/language-models.md": 2,
         "docs/guide/languages.md": 1,

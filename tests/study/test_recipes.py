@@ -157,7 +157,17 @@ def test_nebula_reads_its_own_columns(tmp_path):
 
 def test_every_recipe_says_whether_it_has_met_the_files_of_its_authors():
     answers = {name: recipe.tried.split(";")[0].split(",")[0].split(":")[0] for name, recipe in RECIPES.items()}
-    met = ("flickr8k-expert", "flickr8k-cf", "pascal50s", "capeval1k", "iiw", "reformulations", "msvd-eval", "tifa160")
+    met = (
+        "flickr8k-expert",
+        "flickr8k-cf",
+        "pascal50s",
+        "composite-flickr8k",
+        "capeval1k",
+        "iiw",
+        "reformulations",
+        "msvd-eval",
+        "tifa160",
+    )
     met += ("discoursefoil", "composite", "mlqe-et-en", "wmt21-zh-en", "newsroom", "summeval", "realsumm")
     met += ("relic-age-annotators",)
     assert {name for name, answer in answers.items() if answer == "yes"} == {*met}

@@ -24,7 +24,9 @@ from captious.probes.hubness import Hubness as Hubness
 from captious.probes.hubness import probe_hubness as probe_hubness
 from captious.probes.masking import Masking as Masking
 from captious.probes.masking import probe_masking as probe_masking
+from captious.probes.pictures import PainterComparison as PainterComparison
 from captious.probes.pictures import PictureGallery as PictureGallery
+from captious.probes.pictures import compare_painters as compare_painters
 from captious.probes.pictures import paint as paint
 from captious.probes.probe import Probe as Probe
 from captious.probes.retrieval import Retrieval as Retrieval
