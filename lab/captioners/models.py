@@ -188,8 +188,10 @@ class Block(nn.Module):
         context = self.before(context)
         query = self._split(self.query(context[:, -vectors.shape[1] :]))
         key, value = (self._split(part) for part in self.both(context).chunk(2, dim=2))
-        dropout = self.dropout if self.training else 0.0
-        attended = nn.functional.scaled_dot_product_attention(query, key, value, visible, dropout)
+        # PyTorch's fused attention has no deterministic gradient.
+        energy = (query @ key.transpose(2, 3) / query.shape[3] ** 0.5).masked_fill(~visible, float("-inf"))
+        shares = nn.functional.dropout(torch.softmax(energy, dim=3), self.dropout, self.training)
+        attended = shares @ value
         vectors = vectors + self.mix(attended.transpose(1, 2).flatten(2))
         return vectors + self.think(vectors)
 
