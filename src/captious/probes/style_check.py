@@ -5,7 +5,7 @@ This is Table 1 of Li and Harrison on any styled corpus.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -39,6 +39,7 @@ from captious.metrics.style.onlystyle import (
 )
 from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Figure, Result, Table
+from captious.render.document import Value
 
 # Scores closer than this are equal: rounding must not decide a tie, and a tie fails.
 TIE = 1e-13
@@ -464,6 +465,11 @@ class StyleCheck(Result):
                 " by OnlyStyle and ",
                 Figure(self.stylecider, Column("value")),
                 f" by StyleCIDEr; a coin reaches 0.5. {len(ranks):,} captions, {self.tested}.",
+                *(
+                    f" A {rival.name} classifier finds the own style of {np.mean(rival.first):.1%} of the captions, "
+                    f"OnlyStyle of {self.retrieval.first:.1%}."
+                    for rival in self.rivals
+                ),
             ],
             data={
                 "corpus": corpus.name,
@@ -506,11 +512,11 @@ class StyleCheck(Result):
         if not self.rivals:
             return []
         ours = StyleRival("OnlyStyle", (self.retrieval.first,), (self.retrieval.value,))
-        rows = [
+        rows: list[Sequence[Value]] = [
             (
                 rival.name,
                 float(np.mean(rival.first)),
-                max(rival.first) - min(rival.first),
+                max(rival.first) - min(rival.first) if len(rival.first) > 1 else None,
                 float(np.mean(rival.wins)),
                 len(rival.first),
             )

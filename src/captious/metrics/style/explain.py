@@ -233,9 +233,10 @@ class StyleTable(Result):
             values = {style: score for style, score in by_style.items() if score is not None}
             if len(values) > 1:
                 best, worst = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
-                parts.append(
-                    f"“{ngram}” is highest in {best} ({values[best]:+.3f}), lowest in {worst} ({values[worst]:+.3f})"
-                )
+                shown = [f"{style} ({values[style]:+.3f})" for style in (best, worst)]
+                differ = values[best] - values[worst] > TIE
+                text = f"highest in {shown[0]}, lowest in {shown[1]}" if differ else "the same in all styles"
+                parts.append(f"CNG of “{ngram}” is {text}")
         zero = [ngram for ngram, by_style in self.contrast.get("tfidf", {}).items() if not any(by_style.values())]
         zero = [ngram for ngram in zero if None not in self.scores[ngram].values()]
         if zero:
