@@ -238,6 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the file that pack.py writes")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--architectures", nargs="+", choices=PAPER, default=list(PAPER), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, help="at most so many, of every architecture")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="training ends after so many minutes")
@@ -245,7 +246,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller models and fewer epochs")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
-    settings = QUICK if args.quick else PAPER
+    settings = {name: (QUICK if args.quick else PAPER)[name] for name in args.architectures}
     if args.epochs:
         settings = {name: replace(each, epochs=args.epochs) for name, each in settings.items()}
     run_all(args.data, args.out, settings, args.seeds, args.processes, args.device, args.minutes)

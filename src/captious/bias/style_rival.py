@@ -58,4 +58,5 @@ def _count_below(likely: Floats, own: Ints) -> Ints:
     >>> _count_below(np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2]]), np.array([1, 0])).tolist()
     [2, 1]
     """
-    return (likely < likely[np.arange(len(own)), own][:, None]).sum(axis=1)
+    below: Ints = (likely < likely[np.arange(len(own)), own][:, None]).sum(axis=1)
+    return below

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Only
-from captious.cli.session import Folds, Seeds, Session, Tokenizer, deliver
+from captious.cli.session import Classifiers, Folds, Seeds, Session, Tokenizer, deliver
 from captious.errors import InputError
 from captious.io.columns import STYLE_COLUMN
 from captious.options import Argument, Option, Output
@@ -23,6 +23,8 @@ app = CommandGroup("style")
 
 Model = Annotated[Path, Argument("A model from: captious style fit.")]
 Top = Annotated[int, Option("Number of n-grams to print for each.", min=1)]
+Corpus = Annotated[str, Argument("Captions with styles; those of a model must be known to it.")]
+OneStyle = Annotated[str | None, Option("Look at this style, not only at the closest.", flags=("-s",), metavar="NAME")]
 StyleColumn = Annotated[str, Option("Column of the styles.", metavar="NAME")]
 Saved = Only("out", "overwrite", "json")
 
@@ -100,9 +102,7 @@ def explain(
     model: Model,
     caption: Annotated[str, Argument("Any caption.")],
     session: Annotated[Session, Saved],
-    style: Annotated[
-        str | None, Option("Explain this style instead of the closest.", flags=("-s",), metavar="NAME")
-    ] = None,
+    style: OneStyle = None,
     top: Top = 10,
 ) -> None:
     """Which styles a caption is closest to, and why: every n-gram with what it adds."""
@@ -116,14 +116,11 @@ def explain(
 @command(app)
 def check(
     model: Model,
-    corpus: Annotated[str, Argument("Captions with styles that the model knows.")],
+    corpus: Corpus,
     session: Annotated[Session, Only("seed", "id_column", "candidate_column", "device", "out", "overwrite", "json")],
     sample: Annotated[int, Option("Number of captions to test, drawn at random.", min=0)] = 0,
     folds: Folds = 0,
-    classifier: Annotated[
-        tuple[str, ...],
-        Option('Trained classifiers as rivals: linear, lstm or "lstm(epochs=5)".', flags=("-c",), metavar="NAMES"),
-    ] = (),
+    classifier: Classifiers = (),
     seeds: Seeds = 3,
     style_column: StyleColumn = STYLE_COLUMN,
 ) -> None:
@@ -169,11 +166,10 @@ def _train_rivals(
 
 @command(app)
 def where(
-    corpus: Annotated[str, Argument("Captions with styles.")],
+    corpus: Corpus,
     sentence: Annotated[str, Argument("A caption, or a part of one.")],
     session: Annotated[Session, Only("candidate_column", "out", "overwrite", "json")],
-    style: Annotated[str | None, Option("Rank this style among all.", flags=("-s",), metavar="NAME")] = None,
-    top: Top = 10,
+    style: OneStyle = None,
     style_column: StyleColumn = STYLE_COLUMN,
 ) -> None:
     """In which styles a sentence occurs, as a whole caption and as part of one, and which it is closest to.
@@ -184,7 +180,7 @@ def where(
     from captious.probes.style_occurrences import find_sentence
 
     with session.working():
-        result = find_sentence(read_styled(corpus, session.reading, style_column), sentence, style, top)
+        result = find_sentence(read_styled(corpus, session.reading, style_column), sentence, style)
     session.deliver(result)
 
 

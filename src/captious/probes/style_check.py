@@ -559,8 +559,10 @@ def check(
         return StyleCheck(captions, retrieval, captions.stylecider(progress), seed=resampling.seed)
     parts = [_fit_fold(captions, inside) for inside in split_folds(corpus, folds, resampling.seed)]
     ranks = [part.retrieval(LITERAL, progress, resampling) for part in parts]
-    columns = [np.concatenate([getattr(part, name) for part in ranks]) for name in ("wins", "ranks", "own", "random")]
-    retrieval = StyleRanks(*columns, styles=len(captions.model.styles))
+    wins, positions, own, random = (
+        np.concatenate([getattr(part, name) for part in ranks]) for name in ("wins", "ranks", "own", "random")
+    )
+    retrieval = StyleRanks(wins, positions, own, random, len(captions.model.styles))
     return StyleCheck(
         captions, retrieval, np.concatenate([part.stylecider(progress) for part in parts]), folds, resampling.seed
     )

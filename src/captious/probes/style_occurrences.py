@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from captious._core.types import Bools
 from captious.errors import InputError
 from captious.metrics.style.fitting import build_sorted_table
 from captious.metrics.style.onlystyle import ModelNgrams, score_all_styles
@@ -74,7 +75,7 @@ class SentenceOccurrences(Result):
             Column("rank", decimals=0),
         ]
         left = len(self.styles) - len(shown)
-        note = f"{left} more styles do not have it; --top prints more." if left else ""
+        note = f"{left} more styles do not have it; their scores are in the JSON." if left else ""
         return Document(
             f"Where “{self.sentence}” occurs",
             sections=[Table("styles", "", columns, shown, note)],
@@ -123,18 +124,16 @@ def find_sentence(corpus: StyledCorpus, sentence: str, style: str | None = None,
     scores = score_all_styles(tested)[0]
     inside = _find_captions(table, words)
     whole = inside & (table.lengths == len(words))
-    counts = [
+    wholes, parts = (
         np.bincount(captions.style[chosen], minlength=len(model.styles)).tolist() for chosen in (whole, inside & ~whole)
-    ]
-    rows = [
-        StyleOccurrences(name, *numbers, float(score), 1 + int((scores > score + TIE).sum()))
-        for name, *numbers, score in zip(model.styles, *counts, scores, strict=True)
-    ]
+    )
+    ranks = [1 + int((scores > score + TIE).sum()) for score in scores]
+    rows = [StyleOccurrences(*row) for row in zip(model.styles, wholes, parts, scores.tolist(), ranks, strict=True)]
     rows.sort(key=lambda row: row.rank)
     return SentenceOccurrences(sentence, tuple(rows), style, top, model.signature)
 
 
-def _find_captions(table: TextTable, words: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _find_captions(table: TextTable, words: Sequence[str]) -> Bools:
     """Find the captions that have the words one after the other, as a mask."""
     numbers = {word: number for number, word in enumerate(table.vocabulary)}
     found = np.zeros(len(table.lengths), dtype=np.bool_)

@@ -149,7 +149,8 @@ def weigh_ngram(model: StyleModel, ngram: str, weighting: Weighting) -> Floats:
     frequency[order.style[entries]] = order.frequency[entries]
     if weighting == "tfidf":
         sizes = np.bincount(order.style, order.frequency, len(model.styles))
-        return frequency / np.maximum(sizes, 1) * np.log(len(model.styles) / order.occurrences[number])
+        tfidf: Floats = frequency / np.maximum(sizes, 1) * np.log(len(model.styles) / order.occurrences[number])
+        return tfidf
     captions = model.captions
     others = np.log2((frequency.sum() - frequency + 0.5) / (captions.sum() - captions))
     delta: Floats = np.log2((frequency + 0.5) / captions) - others
