@@ -1,6 +1,6 @@
 """OnlyStyle's Table 2: captioners that are told the style against the same captioners that are not.
 
-    python -m lab.reproductions onlystyle                      # trains 18 models: minutes on a GPU, hours on a CPU
+    python -m lab.reproductions onlystyle                      # trains 18 models: on a GPU; days on a CPU
     python -m lab.reproductions onlystyle --quick              # 1,500 images, 6 small models: minutes on two cores
     python -m lab.reproductions onlystyle --captions FOLDER    # scores what lab.captioners.train wrote elsewhere
 

@@ -413,7 +413,7 @@ def score(
     images = len({key[0] for captions in systems.values() for key in captions})
     seeds = len({key[2] for captions in systems.values() for key in captions})
     note = (
-        f"{images:,} test images, {len(STYLES)} styles, {seeds} {'seed' if seeds == 1 else 'seeds'}. ± is half of the 95 % interval over images. "
+        f"{images:,} test images, {len(STYLES)} styles, seeds: {seeds}. ± is half of the 95 % interval over images. "
         f"† Holm-adjusted p < 0.05, paired randomization over images ({resampling.samples:,} shuffles). Published "
         "values are in parentheses. The last table of each search also has the share of captions that score higher "
         "than the caption for the other style; ties count half."

@@ -75,7 +75,7 @@ class Settings:
 PAPER = {
     "updown": Settings(),
     "multi-updown": Settings(sampling=0.05),
-    "svinvl": Settings(epochs=60, patience=60, decay=0.0, smoothing=0.1, pretraining=10, half=True),
+    "svinvl": Settings(epochs=30, patience=30, decay=0.0, smoothing=0.1, pretraining=10, half=True),
 }
 # Smaller models that two cores train in minutes.
 QUICK = {
