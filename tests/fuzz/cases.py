@@ -674,7 +674,7 @@ COMMANDS = {
     "style words": ["{model} --top 3", "{model} a dog --contrast tfidf,delta"],
     "style explain": ["{model} a-red-dog --top 3"],
     "style check": ["{model} {styled}", "{model} {styled} --folds 2 --classifier linear"],
-    "style where": ["{styled} dog --top 3"],
+    "style where": ["{styled} dog --style calm"],
     "style correlate": ["{model} {rankings}"],
     "train clip": [
         f"{{training}} --images {{images}} --base captious-mini {BRIEF}",
