@@ -148,6 +148,7 @@ def test_relic_reads_the_captions_of_nic_that_its_lstm_script_reads():
         ("realsumm", "summarization", "", 0, 10),
         ("relic", "lic", "number of images", 2, 1),
         ("pope", "chair", "MiniGPT-4, short", 2, 0),
+        ("mdvc", "mdvc_dense", "", 2, 0),
         # BLEU of Greek and French is printed without the brevity penalty.
         ("multicaptioneval", "multilingual", "English tokenizer", 8, 4),
     ],
