@@ -48,6 +48,7 @@ SEVERAL_MEANINGS = {
     "--items": "a study is planned for a number of items; elsewhere a list names those that are scored",
     "--where": "score shows the worst items that pass; a study is made of the captions that pass",
     "--add": "metrics are added to a run; metrics are added to each other",
+    "--contrast": "style words prints other weights than CNG; a training contrasts texts with images",
     "--sample": "keep draws from what passes; a style is checked on a sample",
     "--metric": "each probe asks one family of metrics",
     "--vocabulary": "words that bias keeps; objects that CHAIR knows",

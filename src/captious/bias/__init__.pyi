@@ -14,3 +14,4 @@ from captious.bias.protocol import Protocol as Protocol
 from captious.bias.protocol import find_preset as find_preset
 from captious.bias.protocol import get_published_seeds as get_published_seeds
 from captious.bias.protocol import protocol_for as protocol_for
+from captious.bias.style_rival import cross_fit as cross_fit

@@ -1,5 +1,6 @@
 import captious.probes.rankings
 import captious.probes.style_check
+import captious.probes.style_occurrences
 import captious.probes.vectors
 from captious.probes._stress import MetricStress as MetricStress
 from captious.probes._stress import Stress as Stress
