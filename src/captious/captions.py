@@ -781,8 +781,10 @@ def _parse_seconds(value: Any, where: str, name: str) -> float | None:
     if value is None or value == "":
         return None
     try:
-        seconds = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+        seconds = (
+            parse_number(value) if isinstance(value, str) else math.nan if isinstance(value, bool) else float(value)
+        )
+    except (TypeError, ValueError, OverflowError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
         raise InputError(f"{where}: {name} is {str(value)[:40]!r}, expected seconds from 0")

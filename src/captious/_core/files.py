@@ -41,6 +41,16 @@ _SHELL_PIPE = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
 SMALL = 1_000_000
 
 
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Return True for a regular file. Unlike `Path.is_file`, never raise, as for a name that is too long."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Return True for a folder. Unlike `Path.is_dir` and `os.DirEntry.is_dir`, never raise, as for a link to itself."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
 def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
     """Return the content of a regular file. Raise InputError for devices and named pipes, which may block or never end.
 

@@ -56,7 +56,9 @@ class FrameRule:
         return cls(sampling, int(digits))  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        return self.sampling if self.sampling in PLAIN else f"{self.sampling}:{self.number:g}"
+        if self.sampling in PLAIN:
+            return self.sampling
+        return f"{self.sampling}:{np.format_float_positional(self.number, trim='-')}"  # all digits, and no exponent
 
     @property
     def needs_times(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -69,7 +69,7 @@ def gather_events(
             gathered.candidates[key] = texts
             gathered.first_rows[key] = row.where
             fields[EVENT_COLUMN] = times
-        if isinstance(duration := row.fields.get(DURATION_COLUMN), (int, float)):
+        if _is_number(duration := row.fields.get(DURATION_COLUMN)) and duration >= 0:
             fields.setdefault(DURATION_COLUMN, float(duration))
     gathered.event_files = tuple(files) or ("",)
     gathered.candidate_column = gathered.references_column = "sentences with times"
@@ -108,13 +108,17 @@ def _check_events(row: Row, complain: Complain, changes: Changes) -> tuple[list[
 
 def _find_problem(time: Any) -> str:
     """Return what is wrong with the times of an event; empty if nothing is."""
-    numbers = isinstance(time, (list, tuple)) and len(time) == 2 and not any(isinstance(one, bool) for one in time)
-    if not numbers or not all(isinstance(one, (int, float)) and math.isfinite(one) for one in time):
+    if not isinstance(time, (list, tuple)) or len(time) != 2 or not all(map(_is_number, time)):
         return f"has the times {str(time)[:40]}, expected two numbers of seconds"
     start, end = time
     if start < 0:
         return f"starts at {start:g}, expected seconds from 0"
     return f"ends ({end:g}) before it starts ({start:g})" if end < start else ""
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for a number that a float can represent; comparing does not convert a whole number of 400 digits."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 class Arranged(NamedTuple):

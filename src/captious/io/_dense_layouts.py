@@ -11,6 +11,7 @@ from itertools import chain
 from numbers import Real
 from typing import Any
 
+from captious._core.numbers import parse_number
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, DURATION_COLUMN, EVENT_COLUMN
 from captious.io.rows import Piece, Row, RowBlock, describe_value
@@ -33,14 +34,19 @@ def read_dense_document(document: Mapping[Any, Any], name: str) -> Iterator[Row]
     for key in ("results", "database"):
         if isinstance(document.get(key), Mapping):
             videos = document[key]
-    first = next((value for value in videos.values() if isinstance(value, (list, Mapping)) and value), None)
-    if isinstance(first, Mapping) and isinstance(first.get("annotations"), list):  # YouCook2
-        first = first["annotations"]
-    if isinstance(first, list) and first and _is_event(first[0]):
+    if any(map(_is_list_of_events, videos.values())):
         return _read_lists(videos, name)
-    if isinstance(first, Mapping) and {"timestamps", "sentences"} <= first.keys():
+    if videos is not document and videos and not any(videos.values()):  # every video has an empty list
+        return _read_lists(videos, name) if all(isinstance(value, list) for value in videos.values()) else None
+    if any(isinstance(value, Mapping) and {"timestamps", "sentences"} <= value.keys() for value in videos.values()):
         return _read_parallel_lists(videos, name)
     return None
+
+
+def _is_list_of_events(value: Any) -> bool:
+    """Return True for the events of a video in a file of lists, or in YouCook2's database."""
+    events = value.get("annotations") if isinstance(value, Mapping) else value
+    return isinstance(events, list) and any(map(_is_event, events))
 
 
 def _is_event(entry: Any) -> bool:
@@ -51,8 +57,10 @@ def _read_lists(videos: Mapping[Any, Any], name: str) -> Iterator[Row]:
     """Yield the videos of ``{video: [{"sentence", "timestamp"}]}`` or of YouCook2's database."""
     for key, value in videos.items():
         about = value if isinstance(value, Mapping) else {}
-        entries = about.get("annotations", []) if about else value
-        entries = entries if isinstance(entries, list) else [entries]
+        entries = about.get("annotations") if isinstance(value, Mapping) else value
+        if not isinstance(entries, list):
+            yield _make_row(name, key, None, None, None)
+            continue
         events = [entry if isinstance(entry, Mapping) else {} for entry in entries]
         times = [next((event[one] for one in TIMES if one in event), None) for event in events]
         yield _make_row(name, key, [event.get(SENTENCE) for event in events], times, about.get(DURATION_COLUMN))
@@ -109,6 +117,6 @@ def _find_event_column(names: Set[str]) -> str:
 def _convert_number(value: Any) -> Any:
     """Convert a text of a CSV file to a number; other values are checked later."""
     try:
-        return float(value) if isinstance(value, str) and value.strip() else value
+        return parse_number(value) if isinstance(value, str) and value.strip() else value
     except ValueError:
         return value

@@ -8,6 +8,7 @@ ones. Frames are turned as the file says, as players do.
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from captious._core.files import is_file
 from captious._core.frame_rules import TOLERANCE, FrameRule
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import VideoData, VideoSource
@@ -182,8 +184,8 @@ class VideoFile:
             head, empty = self.source.value[:12], not self.source.value
         else:
             path = Path(self.source)
-            if not path.is_file():
-                raise UnreadableVideo(f"{self.name}: {'is not a file' if path.exists() else NO_VIDEO}")
+            if not is_file(path):
+                raise UnreadableVideo(f"{self.name}: {'is not a file' if os.path.exists(path) else NO_VIDEO}")  # noqa: PTH110
             with path.open("rb") as opened:
                 head = opened.read(12)
             # With the protocol named, a path such as `concat:a|b` opens nothing else.
@@ -201,7 +203,11 @@ class VideoFile:
             kind = "only sound" if container.streams.audio else "no stream of frames"
             container.close()
             raise UnreadableVideo(f"{self.name}: has no picture, {kind}")
-        width, height = streams[0].codec_context.width, streams[0].codec_context.height
+        codec = streams[0].codec_context
+        if codec is None:
+            container.close()
+            raise UnreadableVideo(f"{self.name}: has a codec that FFmpeg does not know")
+        width, height = codec.width, codec.height
         if width * height >= MAX_PIXELS:
             container.close()
             raise UnreadableVideo(_explain_size(self.name, width, height))
@@ -353,7 +359,7 @@ def _is_cut_short(file: IO[bytes]) -> bool:
             length = int.from_bytes(box[:4], "big")
             if length == 1:
                 length = int.from_bytes(box[8:16], "big")
-            if length == 0 or len(box) < 8:  # up to the end of the file
+            if length < 8 or len(box) < 8:  # 0: up to the end of the file; other lengths are no box
                 return len(box) < 8
             position += length
         return position > size

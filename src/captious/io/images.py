@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from captious._core.files import read_regular
+from captious._core.files import is_file, is_folder, read_regular
 from captious.captions import CaptionSet, ImageData, ImageSource
 from captious.errors import InputError
 from captious.io.columns import AUDIO_SUFFIXES, COCO_NAME, ID_COLUMNS, IMAGE_COLUMNS, NO_SUCH, parse_image_number
@@ -268,7 +268,7 @@ class ImageFolder:
         wanted = Path(name).name or key
         if wanted in self._names:
             return self.path / wanted
-        if "/" in name and (self.path / name).is_file():
+        if "/" in name and is_file(self.path / name):
             return self.path / name
         by_stem = (self._stems.get(stem) for stem in (Path(wanted).stem, Path(key).stem))
         by_number = (self._numbers.get(number.zfill(12)) for number in (Path(wanted).stem, key) if number.isdecimal())
@@ -281,7 +281,7 @@ class ImageFolder:
         tried = [Path(wanted).name if Path(wanted).suffix.lower() in SUFFIXES else f"{stem}.jpg (.png, .webp, …)"]
         if stem.isdecimal():
             tried += [f"{stem.zfill(12)}.jpg", f"COCO_…_{stem.zfill(12)}.jpg"]
-        folders = [name for name in self._entries if (self.path / name).is_dir()]
+        folders = [name for name in self._entries if is_folder(self.path / name)]
         if self._names:
             there = f"{_format_number(self._names, 'image')}, such as {next(iter(self._names))}"
         elif folders:

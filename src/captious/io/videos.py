@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import digest, read_regular
+from captious._core.files import digest, is_folder, read_regular
 from captious.captions import VIDEO, CaptionSet, ImageSource, VideoData, VideoSource
 from captious.errors import InputError
 from captious.io.columns import VECTOR_SUFFIXES, VIDEO_SUFFIXES
@@ -26,6 +26,8 @@ from captious.io.images import SUFFIXES, ImageFolder
 
 # Why an item has no video, in messages and reasons.
 NO_VIDEO = "no such video"
+# A file of vectors may always unpack to so many bytes, and to more only if it is packed to no less than 1 in so many.
+MOST_UNPACKED, MOST_PACKED = 256 << 20, 50
 _NUMBERS = re.compile(r"(\d+)")
 
 
@@ -47,7 +49,7 @@ class VideoFolder(ImageFolder):
     def _folders(self) -> set[str]:
         """Names of the folders in this folder."""
         with os.scandir(self.path) as entries:
-            return {entry.name for entry in entries if entry.is_dir()}
+            return {entry.name for entry in entries if is_folder(entry)}
 
     def find(self, name: str, key: str) -> Path | None:
         """Return the video of an item with this id; ``name`` is the video in its row, which may be a relative path."""
@@ -89,7 +91,7 @@ def match_videos(
     """
     if isinstance(videos, (str, os.PathLike)):
         path = Path(videos)
-        if path.suffix.lower() == ".npz" and not path.is_dir():
+        if path.suffix.lower() == ".npz" and not is_folder(path):
             mark = digest(read_regular(path))
             videos = {key: VideoData(array, f"{path.name}: {key}", mark) for key, array in read_vectors(path).items()}
         else:
@@ -162,7 +164,7 @@ def list_images(video: VideoSource) -> list[ImageSource]:
     """Return the frames of a video that is a folder or a list of images, or an array; an empty list for others."""
     if isinstance(video, VideoData):
         return video.images()
-    return list(list_frames(video)) if Path(video).is_dir() else []
+    return list(list_frames(video)) if is_folder(video) else []
 
 
 def load_vectors(video: VideoSource) -> npt.NDArray[np.float32] | None:
@@ -187,12 +189,23 @@ def read_vectors(path: str | Path) -> dict[str, npt.NDArray[np.float32]]:
         raise UnreadableVideo(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
+def _refuse_bomb(archive: ZipFile, size: int) -> None:
+    """Raise ValueError for a zip file that says it unpacks to far more than numbers of vectors can be compressed."""
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > max(MOST_UNPACKED, MOST_PACKED * size):
+        raise ValueError(f"{size:,} bytes that unpack to {unpacked:,}")
+
+
 def parse_vectors(content: bytes, where: str) -> dict[str, npt.NDArray[np.float32]]:
     """Return the arrays of a ``.npy`` or ``.npz`` file by name. Raise UnreadableVideo if they are no vectors."""
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
-        arrays = {name: loaded[name] for name in loaded.files} if hasattr(loaded, "files") else {"": loaded}
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
+        if hasattr(loaded, "files"):
+            _refuse_bomb(loaded.zip, len(content))
+            arrays = {name: loaded[name] for name in loaded.files}
+        else:
+            arrays = {"": loaded}
+    except Exception as error:  # NumPy, zipfile and zlib raise a dozen kinds of errors for damaged bytes
         raise UnreadableVideo(
             f"{where}: expected vectors of frames in a .npy or .npz file ({str(error)[:80]})"
         ) from None
@@ -202,7 +215,8 @@ def parse_vectors(content: bytes, where: str) -> dict[str, npt.NDArray[np.float3
             raise UnreadableVideo(
                 f"{where}: {name or 'the array'} is {array.dtype} of shape {shape}, expected frames × dimension"
             )
-    return {name: array.astype(np.float32) for name, array in arrays.items()}
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+        return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
 def describe_frames(captions: CaptionSet) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from captious._core.files import is_folder
 from captious._core.frame_rules import FrameRule
 from captious.captions import Clip, ImageSource, VideoData, VideoSource
 from captious.engines.child import GONE, Child, Pipes
@@ -153,18 +154,28 @@ def serve(parent: Pipes) -> None:
             continue
         try:
             file = VideoFile(source)
-        except (UnreadableVideo, MemoryError) as error:
-            parent.send(str(error) or f"{source}: needs more memory than there is")
+        except Exception as error:  # PyAV raises errors of any kind for a damaged file
+            parent.send(_explain_failure(source, error))
             continue
         try:
             parent.send(Opened(_digest_source(source), file.timeline))
             while (wanted := parent.receive()) is not None:
                 try:
                     parent.send(_decode_wanted(file, preparations, wanted))
-                except (UnreadableVideo, MemoryError) as error:
-                    parent.send(str(error) or f"{source}: needs more memory than there is")
+                except Exception as error:
+                    parent.send(_explain_failure(source, error))
         finally:
             file.close()
+
+
+def _explain_failure(source: VideoSource, error: Exception) -> str:
+    """Return why a file cannot be used."""
+    if isinstance(error, UnreadableVideo):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"{source}: needs more memory than there is"
+    reason = error.strerror if isinstance(error, OSError) else ""
+    return f"{source}: cannot be decoded ({reason or type(error).__name__})"
 
 
 def _digest_source(source: VideoSource) -> bytes:
@@ -318,7 +329,7 @@ def _is_file(video: VideoSource) -> bool:
     """Return True if a video is a file to be decoded, or the bytes of one."""
     if isinstance(video, VideoData):
         return isinstance(video.value, bytes)
-    return not video.lower().endswith((".npy", ".npz")) and not Path(video).is_dir()
+    return not video.lower().endswith((".npy", ".npz")) and not is_folder(video)
 
 
 def _read_file(process: ClipProcess, clip: Clip, rule: FrameRule) -> ClipFrames:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -383,7 +382,7 @@ class _FrameBatches:
 
 def get_video_state(video: VideoSource) -> bytes | None:
     """Return the hash of path, size and times of a video file; None for one in memory."""
-    return None if isinstance(video, VideoData) or not Path(video).is_file() else get_file_state(video)
+    return None if isinstance(video, VideoData) else get_file_state(video)
 
 
 def write_timeline(store: Store, digest: bytes, timeline: Timeline) -> None:
