@@ -23,6 +23,7 @@ import numpy.typing as npt
 from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.hashing import hash_texts
 from captious._core.languages import Scripts
+from captious._core.numbers import parse_number
 from captious._core.random import make_keys
 from captious._core.types import Bools, Ints
 from captious._core.values import PlainState
@@ -781,9 +782,8 @@ def _parse_seconds(value: Any, where: str, name: str) -> float | None:
     if value is None or value == "":
         return None
     try:
-        seconds = (
-            parse_number(value) if isinstance(value, str) else math.nan if isinstance(value, bool) else float(value)
-        )
+        written = isinstance(value, str)
+        seconds = math.nan if isinstance(value, bool) else parse_number(value) if written else float(value)
     except (TypeError, ValueError, OverflowError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,6 +37,8 @@ Times = list[list[float]]
 MOST = 1000
 # Seconds by which an event may end after its video: annotators round, and headers of videos differ.
 SLACK = 0.5
+# Seconds that an event may be at most; clocks count to 1.8e9 today.
+LATEST = 1e12
 LETTERS = "letters"
 
 
@@ -117,8 +118,8 @@ def _find_problem(time: Any) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    """Return True for a number that a float can represent; comparing does not convert a whole number of 400 digits."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    """Return True for a number of seconds that is not absurd; whole numbers of 400 digits are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LATEST
 
 
 class Arranged(NamedTuple):

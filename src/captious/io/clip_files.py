@@ -70,6 +70,8 @@ class Timeline:
         first = 0 if start is None else int(np.searchsorted(self.times, start - TOLERANCE))
         last = len(self) if end is None else int(np.searchsorted(self.times, end - TOLERANCE))
         announced = self.expected > len(self) and (end is None or end > self.end + TOLERANCE)
+        if not len(self) and not self.expected:
+            raise UnreadableVideo(f"{name}: has no frame that can be decoded")
         if announced or not len(self):
             raise UnreadableVideo(f"{name}: breaks off after {len(self)} of {self.expected} frames")
         if first >= last:

@@ -182,11 +182,14 @@ def load_vectors(video: VideoSource) -> npt.NDArray[np.float32] | None:
 def read_vectors(path: str | Path) -> dict[str, npt.NDArray[np.float32]]:
     """Read the arrays of a ``.npy`` or ``.npz`` file, each frames × dimension, by name."""
     try:
-        return parse_vectors(read_regular(path), str(path))
+        content = read_regular(path)
     except FileNotFoundError:
         raise UnreadableVideo(f"{path}: {NO_VIDEO}") from None
     except OSError as error:
         raise UnreadableVideo(f"{path}: cannot be read ({error.strerror or error})") from None
+    except InputError as error:  # a device or a pipe
+        raise UnreadableVideo(str(error)) from None
+    return parse_vectors(content, str(path))
 
 
 def _refuse_bomb(archive: ZipFile, size: int) -> None:
@@ -206,10 +209,12 @@ def parse_vectors(content: bytes, where: str) -> dict[str, npt.NDArray[np.float3
         else:
             arrays = {"": loaded}
     except Exception as error:  # NumPy, zipfile and zlib raise a dozen kinds of errors for damaged bytes
-        raise UnreadableVideo(
-            f"{where}: expected vectors of frames in a .npy or .npz file ({str(error)[:80]})"
-        ) from None
+        why = re.sub(r" at 0x\w+", "", " ".join(str(error).split()))[:80]
+        why = "no array, or a pickled one, which is never opened" if "pickle" in why else why
+        raise UnreadableVideo(f"{where}: expected vectors of frames in a .npy or .npz file ({why})") from None
     for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # a file of another kind in a .npz file
+            raise UnreadableVideo(f"{where}: {name} is no array, expected frames × dimension")
         if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
             shape = " × ".join(map(str, array.shape))
             raise UnreadableVideo(

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Bytes of a file that are hashed at a time.
 PIECE = 1 << 20
+# Seconds that a worker process may take to start, on a slow disk.
+START_SECONDS = 120
 
 
 class Opened(NamedTuple):
@@ -82,22 +84,31 @@ class ClipProcess:
         """Kill the process if the block takes too long. Raise UnreadableVideo then, or if the process died."""
         try:
             if not self._greeted:  # its start does not count
-                self._greeted = self.child.pipes.receive()
-            self._expired, self._running = False, True
-            timer = threading.Timer(self._seconds, self._expire)
-            timer.daemon = True
-            timer.start()
-            try:
+                with self._kill_after(START_SECONDS):
+                    self._greeted = self.child.pipes.receive()
+            with self._kill_after(self._seconds):
                 yield
-            finally:
-                timer.cancel()
-                with self._lock:  # a timer that is running already must not kill the process later
-                    self._running = False
         except GONE:
             why = f"took longer than {self._seconds:g} s, allow more with clip_seconds=..." if self._expired else ""
+            if self._expired and not self._greeted:
+                why = f"its decoder did not start within {START_SECONDS} s"
             self.child.close()
             self._start_child()
             raise UnreadableVideo(f"{source}: {why or 'brought its decoder down'}") from None
+
+    @contextmanager
+    def _kill_after(self, seconds: float) -> Iterator[None]:
+        """Kill the process if the block takes longer."""
+        self._expired, self._running = False, True
+        timer = threading.Timer(seconds, self._expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            with self._lock:  # a timer that is running already must not kill the process later
+                self._running = False
 
     def open(self, source: VideoSource) -> Opened:
         """Open a file. Raise UnreadableVideo if it cannot be used."""

@@ -196,7 +196,8 @@ def normalize_rows(features: Features) -> tuple[Features, Bools]:
     """Scale rows to unit length (zeros stay zeros); also return a mask of the finite rows."""
     rows = np.asarray(features, np.float32)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Features = rows / np.where(norms > 0, norms, np.float32(1))
+    with np.errstate(invalid="ignore"):  # infinite numbers; the mask tells
+        unit: Features = rows / np.where(norms > 0, norms, np.float32(1))
     finite: Bools = np.logical_and.reduce(np.isfinite(rows), axis=1)
     return unit, finite
 

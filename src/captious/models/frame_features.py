@@ -147,7 +147,12 @@ def _plan_vectors(encoder: Encoder, clip: Clip, vectors: Features) -> _Plan | st
         raise InputError(f"{clip} has {vectors.shape[1]} columns, the encoder {encoder.name} has {encoder.dimension}")
     if clip.start is not None or clip.end is not None:
         return f"{clip}: is given by vectors of its frames, which have no times, and start and end need times"
-    unit, finite = normalize_rows(vectors)
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    if (largest == 0).any():
+        return f"{clip}: the vector of frame {int((largest == 0).argmax())} is all 0, which has no direction"
+    scales = np.where((largest > 1e15) | (largest < 1e-15) & (largest > 0), largest, np.float32(1))
+    with np.errstate(invalid="ignore"):
+        unit, finite = normalize_rows(vectors / scales)  # squares of such numbers do not fit into a float32
     if not finite.all():
         return f"{clip}: its vectors are not finite"
     number = len(unit)
