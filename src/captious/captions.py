@@ -691,6 +691,8 @@ class CaptionSet(Memo):
         references = f"{self.origin.references}, {number} per item" if high and self.origin.references else "none"
         images = f"; images: {self.origin.images}" if self.origin.images else ""
         videos = f"; videos: {self.origin.videos}" if self.origin.videos else ""
+        if videos and not self.origin.videos.startswith("file "):  # all vectors of a file of vectors count
+            videos += f"; frames: {self.frames}"
         return f"captions: {self.origin.candidates}; references: {references}{images}{videos}"
 
     @property

@@ -339,6 +339,11 @@ def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) ->
     """Raise InputError for a metric that cannot score one caption, or whose inputs are missing for every item."""
     if "several candidates" in metric.needs:
         raise InputError(f"{metric} compares several captions of an item, expected metrics that score a caption alone")
+    if "events" in metric.needs:
+        raise InputError(
+            f"{metric} scores all events of a video together, and a scorer scores single captions; use "
+            "captious.evaluate, or a metric of texts such as meteor"
+        )
     refuse_batches(metric, "a scorer")
     if "references" in metric.needs and "references" not in later and not items.references.values:
         raise InputError(f"{metric} needs references{metric.hint('no references')}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, get_args, get_origin
 
-from tests.fuzz.families import ChangedRun, MetricText, Tar
+from tests.fuzz.families import CLIPS, ChangedRun, Clips, Events, MetricText, Tar
 from tests.fuzz.inputs import ODD, WRONG, Blob, Folder, Input, Table, odd_place, written
 
 from captious.cli.app import build_app
@@ -26,6 +26,7 @@ READS_NOTHING = {
     "study plan",
     "study power",
     "study recipes",
+    "cost judge",
     "study leaderboard",
     "bias presets",
     "cache show",
@@ -340,6 +341,30 @@ name = "open"
         return Input(self.right(folder, name, "\n".join(lines)), f"study: {lines[index]}", ODD)
 
 
+# What ``study run --json`` prints, as far as it is read.
+AGREEMENT = {
+    "name": "ratings",
+    "headline": "tau_b",
+    "options": {"level": 0.95},
+    "metrics": [
+        {"metric": name, "label": name, "statistics": {"tau_b": {"value": value, "low": None, "high": 1}}}
+        for name, value in (("bleu", 0.4), ("rouge", 0.5))
+    ],
+}
+VIDEOS = ("v_one", "v_two", "v_three")
+
+
+def predict_events(index):
+    """Three predicted events of a video."""
+    return [{"sentence": CAPTIONS[index + n], "timestamp": [4.5 * n, 4.5 * n + 5]} for n in range(3)]
+
+
+def annotate_events(index):
+    """Two events of a video as people annotate them."""
+    sentences = [CAPTIONS[index], CAPTIONS[-index]]
+    return {"duration": 20.5, "timestamps": [[0, 5], [5.25, 11]], "sentences": sentences}
+
+
 TEXT, ID, NAME, NUMBER, WORD = "text", "id", "name", "number", "word"
 PREDICTIONS = Table(
     rows(image_id=lambda i: int(IDS[i]), caption=lambda i: CAPTIONS[i]),
@@ -391,6 +416,10 @@ SLOTS = {
     "regions": Blob(
         gzip.decompress((Path(__file__).parents[1] / "models" / "regions-plain.mdb.gz").read_bytes()), ".mdb"
     ),
+    "results": Blob(json.dumps(AGREEMENT).encode(), ".json"),
+    "events": Events({"results": {key: predict_events(i) for i, key in enumerate(VIDEOS)}}),
+    "event_references": Events({key: annotate_events(i) for i, key in enumerate(VIDEOS)}),
+    "clips": Clips(),
     "instances": Blob(json.dumps(INSTANCES).encode(), ".json"),
     "system": PREDICTIONS,
     "sentences": Table(PREDICTIONS.rows, PREDICTIONS.kinds | {"image_id": "any"}, required=("caption",)),
@@ -542,6 +571,8 @@ SLOTS = {
 }
 MINI = "--encoder captious-mini"
 SEEN = "--metrics clipscore(weights=captious-mini)"
+DENSE = "{events} --references {event_references} --missing zero"
+FILMED = f"{CLIPS / 'clips.jsonl'} --videos {{clips}} --frames uniform:3 --clip-seconds 20 --samples 5"
 DRAWN = "--metric imagine(painter=lab.toy.painter:drawn,weights=captious-mini,seeds=1)"
 BRIEF = "--epochs 1 --batch-size 4 --device cpu --out {out}"
 # Right command lines; a name in braces is a file, and may stand within a word.
@@ -560,6 +591,11 @@ COMMANDS = {
         "{changed} --samples 5 --metrics rouge",
         "{tar} --samples 5 --metrics rouge,rep_diversity --engine serial --out {out}",
         f"{{tar}} --samples 5 --engine serial --out {{out}} {SEEN}",
+        f"{DENSE} --samples 5 --metrics densecap,soda,repetition",
+        f"{DENSE} --samples 5 --metrics densecap(f),soda(score=iou) --explain v_two --out {{out}}",
+        f"{DENSE} --samples 5 --metrics rouge,diversity --events paragraph --out {{out}}",
+        f"{FILMED} --metrics clipscore(captious-mini)",
+        f"{FILMED} --metrics emscore(captious-mini),clipscore(captious-mini,pool=best) --explain cats --out {{out}}",
     ],
     "keep": [
         "{shards} {filter} --json",
@@ -593,6 +629,8 @@ COMMANDS = {
         "{predictions} --images {images}",
         "{predictions} --questions {questions}",
     ],
+    "cost judge": ["", "llama-2-7b --tokens 1000"],
+    "cost agreement": ["{results} --cost rouge=0.1 --cost bleu=llama-2-7b"],
     "metrics": ["bleu", "{metric}"],
     "schema": ["", "score", "study run"],
     "study run": [
@@ -748,14 +786,16 @@ class Case:
 # What is spoiled, in turn: a file of a command, one of its options, or a slot of `tests.fuzz.families`.
 FAMILIES = (
     *("file", "option", "metric", "changed", "file", "option", "tar", "file", "metric", "option", "changed", "file"),
+    *("video", "video", "tar"),
 )
+FILMS = {"events", "event_references", "clips"}
 
 
 def case_of(seed, number, folder):
     """The case of a number: the same for the same seed."""
     rng = random.Random(f"{seed}/{number}")
     family = FAMILIES[number % len(FAMILIES)]
-    spoilable = set(SLOTS) if family == "file" else {family}
+    spoilable = {"file": set(SLOTS), "video": FILMS}.get(family, {family})
     lines = [
         (name, line)
         for name, some in COMMANDS.items()

@@ -1,18 +1,21 @@
-"""Families of cases that found something: written forms of metrics, changed runs, and tars."""
+"""Families of cases that found something: written forms of metrics, changed runs, tars, dense captions and videos."""
 
 import gzip
 import io
 import json
 import os
+import re
 import tarfile
 import typing
 from dataclasses import fields
 from pathlib import Path
 
-from tests.fuzz.inputs import ANYTHING, ODD, SURROGATE, Blob, Input, odd_place, png, written
+from tests.fuzz.inputs import ANYTHING, ODD, SURROGATE, WRONG, Blob, Input, dumped, odd_place, png, written
 
 from captious.metrics.registry import METRICS, get_metric_class
 
+# The clips that the guide shows.
+CLIPS = Path(__file__).parents[2] / "docs" / "clips"
 # For parameters that are numbers or switches.
 EXTREMES = (
     *(
@@ -72,6 +75,27 @@ class MetricText:
         return rng.choice(TEXTS if "str" in str(kind) and rng.random() < 0.8 else EXTREMES)
 
 
+def change_fact(rng, record):
+    """Change or remove one value anywhere in a record; return what was done."""
+    holder, key, steps = record, None, []
+    while True:
+        keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
+        key = rng.choice(keys)
+        steps.append(str(key))
+        if not isinstance(holder[key], (dict, list)) or not holder[key] or rng.random() < 0.2:
+            break
+        holder = holder[key]
+    if rng.random() < 0.2:
+        del holder[key]
+        what = "is missing"
+    else:
+        texts = (*TEXTS, SURROGATE, "clair(model=m)", "imagine(painter=os:system)", "../../etc/passwd", "rouge")
+        value = rng.choice((*ANYTHING, *texts, 2**70, -(2**70), 1e308))
+        holder[key] = value
+        what = f"is {value!r:.40}"
+    return f"{'.'.join(steps)} {what}"
+
+
 class ChangedRun:
     """A run in which one fact, one column or one file is not what captious wrote."""
 
@@ -103,24 +127,9 @@ class ChangedRun:
     def _fact(self, rng, file, folder):
         """One value anywhere in the JSON is something else, or is missing."""
         record = json.loads(file.read_text(encoding="utf-8"))
-        holder, key, steps = record, None, []
-        while True:
-            keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
-            key = rng.choice(keys)
-            steps.append(str(key))
-            if not isinstance(holder[key], (dict, list)) or not holder[key] or rng.random() < 0.2:
-                break
-            holder = holder[key]
-        if rng.random() < 0.2:
-            del holder[key]
-            what = "is missing"
-        else:
-            texts = (*TEXTS, SURROGATE, "clair(model=m)", "imagine(painter=os:system)", "../../etc/passwd", "rouge")
-            value = rng.choice((*ANYTHING, *texts, 2**70, -(2**70), 1e308))
-            holder[key] = value
-            what = f"is {value!r:.40}"
+        what = change_fact(rng, record)
         file.write_text(json.dumps(record))
-        return f"{'.'.join(steps)} {what}"
+        return what
 
     def _table(self, rng, file, folder):
         """One column of a Parquet file is missing, twice, of another type, or of other values."""
@@ -248,6 +257,120 @@ class Tar:
         elif way == "format":
             suffix = rng.choice((".tar.gz", ".jsonl", ".parquet", ".tgz", ".csv"))
         return Input(written(folder, f"{name}{suffix}", content), f"tar: {way}", ODD)
+
+
+class Events:
+    """Dense captions: predictions, or references of the same videos; one value, or the bytes, are something else."""
+
+    def __init__(self, record):
+        self.record = record
+
+    def right(self, folder, name):
+        """The file as it should be."""
+        return written(folder, f"{name}.json", json.dumps(self.record))
+
+    def spoiled(self, rng, folder, name):
+        """A file with another value, other times, other bytes, or no file."""
+        way = rng.choice(("fact", "fact", "times", "times", "bytes", "gzip"))
+        content = json.dumps(self.record)
+        if way == "bytes":
+            return Blob(content.encode(), ".json").spoiled(rng, folder, name)
+        if way == "gzip":
+            packed = gzip.compress(content.encode())
+            packed = packed[: rng.randrange(1, len(packed))] if rng.random() < 0.7 else packed + rng.randbytes(9)
+            return Input(written(folder, f"{name}.json.gz", packed), "gzip cut, or with more after it", ODD)
+        if way == "fact":
+            record = json.loads(content)
+            what = change_fact(rng, record)
+            return Input(written(folder, f"{name}.json", dumped(record)), what, ODD)
+        numbers = [match.span() for match in re.finditer(r"(?<=[\[ ])[0-9.]+(?=[,\]])", content)]
+        start, end = rng.choice(numbers)
+        value, wrong = rng.choice(self.times)
+        return Input(written(folder, f"{name}.json", content[:start] + value + content[end:]), f"time {value}", wrong)
+
+    times = (
+        *((value, WRONG) for value in ("NaN", "Infinity", "-1", "1e400", "null", '"3"', "true", "[]", "9" * 400)),
+        *((value, ODD) for value in ("1e308", "1e12", "0", "-0.0", "1e-320", "9" * 20, "9" * 5000)),
+    )
+
+
+class Clips:
+    """A folder of videos, one of which is cut, damaged, of another kind, or no file."""
+
+    names = ("cats.mp4", "bird.mp4", "two-shots.mp4")
+
+    def right(self, folder, name):
+        """The folder as it should be."""
+        import pytest
+
+        pytest.importorskip("av", reason="PyAV is not installed: pip install 'captious[video]'")
+        (folder / name).mkdir()
+        for one in self.names:
+            (folder / name / one).write_bytes((CLIPS / one).read_bytes())
+        return str(folder / name)
+
+    def spoiled(self, rng, folder, name):
+        """A folder with a wrong video, or no folder."""
+        if rng.random() < 0.1:
+            return odd_place(rng, folder, "")
+        path = Path(self.right(folder, name))
+        clip = path / rng.choice(self.names)
+        content = clip.read_bytes()
+        way = rng.choice(("bytes", "bytes", "cut", "box", "box", "other", "vectors", "place"))
+        clip.unlink()
+        if way == "place":
+            target = odd_place(rng, folder, ".mp4")
+            if os.path.lexists(target.text):
+                clip.symlink_to(target.text)
+            return Input(str(path), f"{clip.name}: {target.what}", WRONG)
+        if way == "vectors":
+            clip = clip.with_suffix(".npy")
+            clip.write_bytes(rng.choice(VECTORS)())
+        elif way == "other":
+            clip.write_bytes(rng.choice((b"", b"\x00", b"#EXTM3U\nfile:///etc/passwd\n", png(), rng.randbytes(900))))
+        elif way == "cut":
+            clip.write_bytes(content[: rng.randrange(len(content))])
+        else:
+            changed = bytearray(content)
+            if way == "box":  # the numbers of one box
+                box = content.find(rng.choice((b"stts", b"stsz", b"stco", b"stsd", b"mdhd", b"tkhd", b"trun", b"avcC")))
+                first = max(0, box)
+                changed[first - 4 : first + 24] = changed[first - 4 : first + 4] + rng.randbytes(20)
+            for _ in range(rng.randrange(1, 20) if way == "bytes" else 0):
+                changed[rng.randrange(len(changed))] = rng.randrange(256)
+            clip.write_bytes(bytes(changed))
+        return Input(str(path), f"{clip.name}: {way}", ODD)
+
+
+def _make_vectors(array, cut=None):
+    """The bytes of a ``.npy`` file."""
+    import numpy as np
+
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()[:cut]
+
+
+def _claim(shape):
+    """A ``.npy`` file whose header promises an array that is not there."""
+    content = _make_vectors([[0.5] * 128])
+    return content.replace(b"(1, 128)", shape.ljust(8).encode())
+
+
+VECTORS = (
+    lambda: _make_vectors([[0.5] * 128]),
+    lambda: _make_vectors([[0.0] * 128]),
+    lambda: _make_vectors([[float("nan")] * 128]),
+    lambda: _make_vectors([[1e300] * 128]),
+    lambda: _make_vectors([[0.5] * 7]),
+    lambda: _make_vectors([0.5] * 128),
+    lambda: _make_vectors([["a"]]),
+    lambda: _make_vectors([[{}, set()]]),
+    lambda: _make_vectors([[0.5] * 128], -9),
+    lambda: _claim("(9**9,9)"),
+    lambda: _claim("(99999999999, 128)"),
+    lambda: _claim("(-1, 128)"),
+)
 
 
 def _tar(members, odd=None, rng=None):

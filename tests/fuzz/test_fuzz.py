@@ -65,7 +65,7 @@ def test_the_cases_of_every_run_are_of_all_families(tmp_path):
         families[case.family] += 1
         if case.family in ("metric", "changed", "tar"):
             assert case.what.startswith(f"{case.family}: ")
-    assert set(families) == {"file", "option", "metric", "changed", "tar"} and min(families.values()) >= 8
+    assert set(families) == {"file", "option", "metric", "changed", "tar", "video"} and min(families.values()) >= 8
 
 
 def ends_well(numbers, folder):
