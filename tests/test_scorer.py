@@ -190,3 +190,9 @@ def test_a_scorer_that_could_score_nothing_is_refused(metrics, arguments, messag
 
 def test_an_empty_batch_gives_empty_arrays():
     assert Scorer("rouge, cider, bleu(n=4)", references=REFERENCES)([], [])["rouge"].shape == (0,)
+
+
+@pytest.mark.parametrize("metric", ["densecap", "soda(score=rouge)"])
+def test_metrics_of_all_events_of_a_video_are_refused(metric):
+    with pytest.raises(InputError, match="scores all events of a video together, and a scorer scores single captions"):
+        Scorer(metric, references={"1": ["a dog"]})

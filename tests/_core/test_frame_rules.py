@@ -72,3 +72,9 @@ def test_a_rule_prints_as_it_is_written(text):
 def test_what_is_not_a_rule(text, line):
     with pytest.raises(InputError, match=line):
         FrameRule.parse(text)
+
+
+@pytest.mark.parametrize("text", ["fps:29.97002997", "fps:29.97", "fps:0.00001", "uniform:100000", "key"])
+def test_a_rule_is_written_with_all_its_digits(text):
+    """Rules that differ have different signatures, and what is written can be read."""
+    assert str(FrameRule.parse(text)) == text

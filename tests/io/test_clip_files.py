@@ -5,6 +5,7 @@ Frame i of ``counter*`` shows i in binary: eight squares in the lower half, the 
 """
 
 import hashlib
+import io
 import json
 import shutil
 
@@ -14,7 +15,7 @@ from PIL import Image
 
 from captious._core.frame_rules import FrameRule
 from captious.captions import VideoData
-from captious.io.clip_files import Timeline, VideoFile
+from captious.io.clip_files import Timeline, VideoFile, _is_cut_short
 from captious.io.videos import UnreadableVideo
 
 av = pytest.importorskip("av", reason="PyAV is not installed: pip install 'captious[video]'")
@@ -243,3 +244,33 @@ def test_a_timeline_is_stored_whole():
     assert (same.times == uneven.times).all() and (same.keys == uneven.keys).all()
     assert (same.end, same.rotation, same.expected, same.cut) == (3.0, -90, 7, True)
     assert len(Timeline.from_bytes(Timeline(np.array([]), np.array([], bool), 0.0).to_bytes())) == 0
+
+
+def test_a_codec_that_ffmpeg_does_not_know(clips, tmp_path):
+    (tmp_path / "a.webm").write_bytes((clips / "counter.webm").read_bytes().replace(b"V_VP9", b"V_XY9"))
+    with pytest.raises(UnreadableVideo, match="has a codec that FFmpeg does not know"):
+        VideoFile(str(tmp_path / "a.webm"))
+
+
+def test_a_file_of_no_frames(tmp_path, opened):
+    with av.open(str(tmp_path / "a.avi"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        container.start_encoding()
+    with pytest.raises(UnreadableVideo, match="clip: has no frame that can be decoded"):
+        choose(opened(tmp_path / "a.avi"), "uniform:3")
+
+
+def test_boxes_without_a_size_end_the_search():
+    """Boxes are at least as long as their head of 8 bytes; a step of 0 would never end."""
+    boxes = b"\0\0\0\1ftyp" + (0).to_bytes(8, "big") + bytes(100)
+    assert not _is_cut_short(io.BytesIO(boxes))
+    reads = []
+
+    class Counted(io.BytesIO):
+        def read(self, size=-1):
+            reads.append(size)
+            return super().read(size)
+
+    assert not _is_cut_short(Counted(b"\0\0\0\1ftyp" + (3).to_bytes(8, "big") + b"\0\0\0\3ftyp" * 1000))
+    assert len(reads) < 10

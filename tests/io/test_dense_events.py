@@ -176,6 +176,8 @@ def test_segments_have_the_references_of_their_times():
         (["1", "2"], r"event 2 has the times"),
         ([1, float("nan")], r"event 2 has the times \[1, nan\], expected two numbers"),
         (None, r"event 2 has the times None, expected two numbers"),
+        ([1, 10**400], r"event 2 has the times \[1, 1000"),
+        ([1, 1e308], r"event 2 has the times \[1, 1e\+308\], expected two numbers"),
     ],
 )
 def test_times_that_are_none(time, message):
@@ -194,6 +196,35 @@ def test_lists_of_different_lengths_and_sentences_that_are_none():
         captious.read(PREDICTIONS, references=broken)
     with pytest.raises(InputError, match=r"event 1 has a number \(3\) as its sentence, expected a string"):
         captious.read({"v_a": [{"sentence": 3, "timestamp": [0, 1]}]}, references=REFERENCES)
+
+
+@pytest.mark.parametrize(
+    "other", ["text", None, 3, PREDICTIONS["v_b"][0], {"0": PREDICTIONS["v_b"][0]}, {"duration": 3}]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_video_without_a_list_of_events_is_an_error_not_0(other, first, tmp_path):
+    broken = {"v_b": other, "v_a": PREDICTIONS["v_a"]} if first else {"v_a": PREDICTIONS["v_a"], "v_b": other}
+    (tmp_path / "p.json").write_text(json.dumps({"results": broken}))
+    with pytest.raises(InputError, match=r"id 'v_b': no list of sentences with their times, expected one"):
+        captious.read(tmp_path / "p.json", references=REFERENCES)
+
+
+def test_results_of_empty_lists_are_predictions_of_nothing():
+    captions = captious.read({"results": {"v_a": [], "v_b": []}}, references=REFERENCES)
+    assert captions.ids == ("v_a", "v_b") and not captions.candidates.values
+
+
+def test_times_of_a_table_are_plain_digits(tmp_path):
+    (tmp_path / "p.csv").write_text("video_id,start,end,caption\nv_a,0,1_0,x\nv_b,0,1,x\n")  # 1_0 is 10 for Python
+    with pytest.raises(InputError, match=r"event 1 has the times \[0.0, '1_0'\], expected two numbers"):
+        captious.read(tmp_path / "p.csv", references=REFERENCES)
+
+
+@pytest.mark.parametrize("duration", [10**400, float("nan"), -3, True])
+def test_an_absurd_duration_is_left_out(duration):
+    odd = {key: {**own, "duration": duration} for key, own in REFERENCES.items()}
+    captions = captious.read(PREDICTIONS, references=odd)
+    assert "duration" not in captions.columns
 
 
 @pytest.mark.parametrize("key", [None, ["v_a"], 1.5])

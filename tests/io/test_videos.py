@@ -1,5 +1,10 @@
 """Videos of items: names of columns, folders, forms, parts, and vectors of frames."""
 
+import io
+import os
+import pickle
+import zipfile
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -51,6 +56,8 @@ def test_parts_of_videos():
         ({"start": -1}, "id '1': start is '-1', expected seconds from 0"),
         ({"end": "soon"}, "id '1': end is 'soon', expected seconds from 0"),
         ({"end": float("nan")}, "id '1': end is 'nan', expected seconds"),
+        ({"end": "1_0"}, "id '1': end is '1_0', expected seconds"),  # 10.0 for Python
+        ({"end": 10**400}, "id '1': end is '10000"),
     ]:
         with pytest.raises(InputError, match=line):
             read({"id": 1, "video": "a.mp4", **part}, frames="all")
@@ -112,7 +119,7 @@ def test_videos_in_a_list_or_by_id():
     pixels = np.zeros((3, 4, 5, 3), np.uint8)
     captions = captious.read(["a dog", "a cat"], reading=Reading(videos=[pixels, "b.mp4"]))
     assert isinstance(captions.clips[0].video, VideoData) and captions.clips[1] == Clip("b.mp4")
-    assert captions.origin_line.endswith("videos: in memory")
+    assert captions.origin_line.endswith("videos: in memory; frames: uniform:10")
     with pytest.raises(InputError, match="videos: 1 for 2 captions"):
         captious.read(["a dog", "a cat"], reading=Reading(videos=[pixels]))
     with pytest.raises(InputError, match="videos: no id is also one of the captions'"):
@@ -158,3 +165,74 @@ def test_events_of_one_video(folder, tmp_path):
     assert captions.clips == [Clip(str(folder / "v_abc.webm"), number, number + 1) for number in (1.0, 2.0)]
     np.savez(tmp_path / "f.npz", abc=np.ones((2, 4)))
     assert all(clip.video.has_vectors for clip in read(*rows, videos=tmp_path / "f.npz").clips)
+
+
+def test_odd_entries_of_a_folder_cost_no_other_item(tmp_path):
+    (tmp_path / "a.mp4").write_bytes(b"x")
+    (tmp_path / "loop.mp4").symlink_to(tmp_path / "loop.mp4")
+    names = ["a.mp4", "loop.mp4", "x" * 5000 + "/b.mp4"]
+    found = match_videos(tmp_path, ["1", "2", "3"], names)
+    assert found == (str(tmp_path / "a.mp4"), str(tmp_path / "loop.mp4"), str(tmp_path / "b.mp4"))
+
+
+def pack(**members):
+    """Return the bytes of a .npz file with these members."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return file.getvalue()
+
+
+def write_header(shape):
+    """Return a .npy file that promises an array of float32, without its numbers."""
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode()
+
+
+class Evil:
+    def __reduce__(self):
+        return pytest.fail, ("a pickle was opened",)
+
+
+def save(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (save(np.array([Evil()], dtype=object)), "a pickled one, which is never opened"),
+        (pickle.dumps(Evil()), "a pickled one, which is never opened"),
+        (b"", "No data left"),
+        (write_header((10**14, 128)), "Unable to allocate"),
+        (write_header((5, 128)), "EOF: reading array data, expected 2560 bytes got 0"),  # 5 · 128 · 4 bytes
+        (pack(a=b"no array"), "a is no array, expected frames × dimension"),
+        (
+            pack(a=save(np.ones((2, 3)))).replace(b"\x14\x03\x14\x00\x00", b"\x14\x03\x14\x00\x01"),
+            "encrypted",
+        ),  # a flag
+        (
+            pack(a=write_header((300 << 11, 128)) + bytes(300 << 20)),
+            "bytes that unpack to 314,572,",
+        ),
+    ],
+)
+def test_files_that_are_no_vectors(content, reason, tmp_path):
+    path = tmp_path / ("a.npz" if content.startswith(b"PK") else "a.npy")
+    path.write_bytes(content)
+    with pytest.raises(UnreadableVideo, match=reason):
+        load_vectors(str(path))
+
+
+def test_vectors_from_a_pipe_have_a_reason(tmp_path):
+    os.mkfifo(tmp_path / "a.npy")
+    with pytest.raises(UnreadableVideo, match="is a named pipe, expected a regular file"):
+        load_vectors(str(tmp_path / "a.npy"))
+
+
+def test_a_result_says_where_videos_are_from_and_which_frames_count(folder):
+    captions = read({"id": "a"}, videos=folder, frames="middle:4")
+    assert captions.origin_line.endswith(f"; videos: folder {folder.name}/; frames: middle:4")

@@ -146,3 +146,47 @@ def test_without_pyav(monkeypatch, tmp_path):
         MissingExtra, match=r"videos need PyAV: pip install 'captious\[video\]'; a folder of frames works"
     ):
         read([Clip(str(tmp_path / "a.mp4"))])
+
+
+def test_a_worker_that_does_not_start_has_a_reason(monkeypatch):
+    monkeypatch.setattr(clip_frames, "START_SECONDS", 0.001)
+    process = clip_frames.ClipProcess([None], 60)
+    try:
+        with (
+            pytest.raises(clip_frames.UnreadableVideo, match=r"a.mp4: its decoder did not start within 0.001 s"),
+            process.limit_time("a.mp4"),
+        ):
+            pytest.fail("the process has started")
+    finally:
+        process.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (PermissionError(13, "Permission denied"), "a.mp4: cannot be decoded (Permission denied)"),
+        (AttributeError("no width"), "a.mp4: cannot be decoded (AttributeError)"),
+        (MemoryError(), "a.mp4: needs more memory than there is"),
+    ],
+)
+def test_any_error_of_a_decoder_is_a_reason(monkeypatch, error, reason):
+    class Parent:
+        def __init__(self):
+            self.messages, self.sent = [["preparation"], "a.mp4"], []
+
+        def receive(self):
+            if not self.messages:
+                raise EOFError
+            return self.messages.pop(0)
+
+        def send(self, message):
+            self.sent.append(message)
+
+    def fail(source):
+        raise error
+
+    monkeypatch.setattr(clip_frames, "VideoFile", fail)
+    parent = Parent()
+    with pytest.raises(EOFError):
+        clip_frames.serve(parent)
+    assert parent.sent == [True, reason]

@@ -194,3 +194,25 @@ def test_a_long_timeline_takes_several_rows():
 def test_no_clips_are_no_vectors(mini):
     vectors = frame_features(mini, [], UNIFORM)
     assert len(vectors) == 0 and vectors.rows.shape == (0, mini.dimension)
+
+
+def test_vectors_of_any_length_have_a_direction(mini):
+    vectors = np.random.default_rng(0).normal(size=(3, mini.dimension)).astype(np.float32)
+    expected = frame_features(mini, [Clip(VideoData(vectors, "a"))], UNIFORM).rows
+    for scale in (1e20, 1e-30):  # their squares are no float32
+        rows = frame_features(mini, [Clip(VideoData(vectors * np.float32(scale), "b"))], UNIFORM).rows
+        np.testing.assert_allclose(rows, expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_vectors_without_a_direction_have_a_reason(mini):
+    clips = []
+    for value in (0.0, np.inf):
+        vectors = np.ones((2, mini.dimension), np.float32)
+        vectors[1] = value
+        clips.append(Clip(VideoData(vectors, "a")))
+    faults = frame_features(mini, clips, UNIFORM).faults
+    assert faults == {
+        0: "the vector of frame 1 is all 0, which has no direction",
+        1: "its vectors are not finite",
+    }
