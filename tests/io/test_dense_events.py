@@ -84,6 +84,9 @@ def test_files_of_annotators_stay_apart(tmp_path):
     assert captions.settings["files"] == "val_1.json+val_2.json"
     assert captions["v_a"].fields["reference_files"] == [0, 0, 1]
     assert captions["v_a"].references == ("A dog runs.", "It sleeps.", "A dog.")
+    assert "references: val_1.json and val_2.json, 1–3 per item" in captions.origin_line
+    with pytest.raises(InputError, match=r"val_1.json: is given twice, expected different files of references"):
+        captious.read(PREDICTIONS, references=FileList([str(tmp_path / "val_1.json"), f"{tmp_path}/./val_1.json"]))
     paragraphs = captious.read(
         PREDICTIONS,
         references=FileList(str(tmp_path / f"val_{n}.json") for n in (1, 2)),

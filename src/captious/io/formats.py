@@ -99,7 +99,11 @@ class FileList(tuple[str, ...]):
 def _read_files(files: FileList, format: str | None, unpack_limit: int) -> Iterator[Piece]:
     """Yield the rows of all files; files with one caption per line must have the same number of lines."""
     lengths: dict[str, int] = {}
+    paths: set[str] = set()
     for file in files:
+        if (path := os.path.realpath(file)) in paths:  # its captions would count twice, as in SODA's recall
+            raise InputError(f"{file}: is given twice, expected different files of references")
+        paths.add(path)
         rows = list(read_rows(file, format, unpack_limit=unpack_limit))
         if rows and rows[0].aligned:
             lengths[file] = len(rows)

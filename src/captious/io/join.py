@@ -601,7 +601,8 @@ def _make_origin(
     changes = [candidates.changes.sentences(name), [] if others is None else others.changes.sentences(references_name)]
     references = candidates.references_column
     if others is not None:
-        file = "" if references_name == "references" else PurePath(references_name).name
+        names = others.event_files if len(others.event_files) > 1 else (references_name,)
+        file = "" if references_name == "references" else " and ".join(PurePath(name).name for name in names)
         column = others.references_column
         references = f"{column} of {file}" if column.startswith("`") and file else file or column
     return Origin(
