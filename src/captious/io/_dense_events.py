@@ -70,7 +70,8 @@ def gather_events(
             gathered.candidates[key] = texts
             gathered.first_rows[key] = row.where
             fields[EVENT_COLUMN] = times
-        if _is_number(duration := row.fields.get(DURATION_COLUMN)) and duration >= 0:
+        duration: Any = row.fields.get(DURATION_COLUMN)
+        if _is_number(duration) and duration >= 0:
             fields.setdefault(DURATION_COLUMN, float(duration))
     gathered.event_files = tuple(files) or ("",)
     gathered.candidate_column = gathered.references_column = "sentences with times"

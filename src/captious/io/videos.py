@@ -26,7 +26,8 @@ from captious.io.images import SUFFIXES, ImageFolder
 
 # Why an item has no video, in messages and reasons.
 NO_VIDEO = "no such video"
-# A file of vectors may always unpack to so many bytes, and to more only if it is packed to no less than 1 in so many.
+# Bytes that a file of vectors may always unpack to; otherwise it may unpack to this multiple of its own size, because
+# vectors hardly compress.
 MOST_UNPACKED, MOST_PACKED = 256 << 20, 50
 _NUMBERS = re.compile(r"(\d+)")
 
