@@ -153,7 +153,7 @@ def get_choices(kind: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Reading(Options):
-    """Which references and images belong to the captions, and how the files are read."""
+    """Which references, images and videos belong to the captions, and how the files are read."""
 
     title = "Reading"
 
@@ -166,6 +166,13 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
+    videos: Annotated[
+        Any, Option("Folder of the videos, found by file name or id; or features.npz.", type=Path, metavar="FOLDER")
+    ] = None
+    frames: Annotated[str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE")] = (
+        None
+    )
+    """Default: ``uniform:10``."""
     missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
         None
@@ -189,6 +196,10 @@ class Reading(Options):
             from captious._core.languages import find_language
 
             find_language(self.language)
+        if self.frames is not None:
+            from captious._core.frame_rules import FrameRule
+
+            FrameRule.parse(self.frames)
 
 
 # How an interval follows from resamples: their percentiles, or Student's t with their standard deviation.

@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.languages import refuse_other_script
-from captious.captions import CaptionSet, ImageData, Origin, Ragged
+from captious.captions import VIDEO, CaptionSet, ImageData, Origin, Ragged
 from captious.errors import InputError
 from captious.io.columns import (
     AUDIO_COLUMN,
@@ -29,6 +30,9 @@ from captious.io.columns import (
     IMAGE_COLUMNS,
     REFERENCE_COLUMNS,
     STYLE_COLUMN,
+    VECTOR_SUFFIXES,
+    VIDEO_COLUMNS,
+    VIDEO_SUFFIXES,
     choose_columns,
     choose_references_column,
     parse_image_number,
@@ -459,7 +463,8 @@ def _add_further_fields(gathered: Gathered, keys: Sequence[str], rows: Sequence[
     if not columns:
         return
     new = gathered.fields.keys().isdisjoint(keys) and len(set(keys)) == len(keys)
-    if not new or _pick(rows[0], None, IMAGE_COLUMNS) in columns:  # the file may be a sound
+    media = (_pick(rows[0], None, usual) for usual in (IMAGE_COLUMNS, VIDEO_COLUMNS))
+    if not new or not set(columns).isdisjoint(media):  # the file may be a sound or a video
         for key, row in zip(keys, rows, strict=True):
             _add_fields(gathered, key, row, used)
         return
@@ -534,6 +539,13 @@ def join(
             columns["image"] = match_images(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
+    if reading.videos is not None:
+        from captious.io.videos import match_videos
+
+        try:
+            columns[VIDEO] = match_videos(reading.videos, tuple(keys), columns.get(VIDEO), list(candidates.candidates))
+        except InputError as error:
+            complain(str(error))
     ids, joined = (candidates if others is None else others).references_of(tuple(keys))
     captions = CaptionSet(
         ids=ids,
@@ -543,7 +555,12 @@ def join(
         name=name,
         skipped=len(unmatched) + len(candidates.changes.lost.union(unused)),
         origin=_make_origin(candidates, others, reading, name, references_name, remarks),
+        frames=FrameRule.parse(reading.frames or DEFAULT_FRAMES),
     )
+    try:
+        captions.clips  # noqa: B018  # checks where the parts of videos start and end
+    except InputError as error:
+        complain(str(error))
     return set_language(captions, reading.language, complain)
 
 
@@ -557,23 +574,28 @@ def _make_origin(
 ) -> Origin:
     """Describe which columns were read and what was changed."""
     changes = [candidates.changes.sentences(name), [] if others is None else others.changes.sentences(references_name)]
-    references, images = candidates.references_column, ""
+    references = candidates.references_column
     if others is not None:
         file = "" if references_name == "references" else PurePath(references_name).name
         column = others.references_column
         references = f"{column} of {file}" if column.startswith("`") and file else file or column
-    if isinstance(reading.images, (str, PathLike)):
-        images = f"folder {PurePath(reading.images).name}/"
-    elif reading.images is not None:
-        images = "in memory"
     return Origin(
         candidates.candidate_column,
         references,
-        images,
+        _describe_media(reading.images),
+        _describe_media(reading.videos),
         len(candidates.changes.cleaned) + (0 if others is None else len(others.changes.cleaned)),
         len(candidates.changes.lost),
         (*chain.from_iterable(changes), *remarks),
     )
+
+
+def _describe_media(source: Any) -> str:
+    """Describe where images or videos were taken from; an empty string if that was not said."""
+    if isinstance(source, (str, PathLike)):
+        name = PurePath(source).name
+        return f"file {name}" if name.lower().endswith(VECTOR_SUFFIXES) else f"folder {name}/"
+    return "" if source is None else "in memory"
 
 
 def _join_by_file_name(candidates: Gathered, others: Gathered, name: str) -> tuple[Gathered, list[str]]:
@@ -641,16 +663,35 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
-    image = _pick(row, None, IMAGE_COLUMNS)
+    image, video = _pick(row, None, IMAGE_COLUMNS), _find_video_column(row)
     for column, value in row.fields.items():
         if column in used or column in ("id", "image_id"):
             continue
         fields = gathered.fields.setdefault(key, {})
-        name = column if column != image else AUDIO_COLUMN if _is_sound(row, value) else "image"
+        name = VIDEO if column == video else column
+        if column == image != video:
+            name = AUDIO_COLUMN if _is_sound(row, value) else "image"
         if several and name in fields:
             fields[name].append(value)
         else:
             fields[name] = [value] if several else fields.get(name, value)
+
+
+def _find_video_column(row: Row) -> str | None:
+    """Return the column that names or contains the video of a row.
+
+    A column `clip` may be a score, and `file_name` or `path` an image, so their values decide.
+    """
+    for column in ("video", "video_path"):
+        if column in row.fields:
+            return column
+    for column in ("clip", *(name for name in IMAGE_COLUMNS[1:] if name != "image_path")):
+        value = row.fields.get(column)
+        if isinstance(value, str) and value.lower().endswith((*VIDEO_SUFFIXES, *VECTOR_SUFFIXES)):
+            return column
+        if column == "clip" and isinstance(value, (bytes, Mapping)):
+            return column
+    return None
 
 
 def _is_sound(row: Row, value: Any) -> bool:
@@ -706,7 +747,9 @@ def get_row_id(row: Row, column: str | None, complain: Complain) -> str | None:
 
 def _get_key(row: Row, column: str | None, complain: Complain) -> str | None:
     name = _pick(row, column, ID_COLUMNS)
-    if name is None or (name in IMAGE_COLUMNS and ImageData.of(row.fields[name], name) is not None):
+    if name is None or (
+        name in (*IMAGE_COLUMNS, *VIDEO_COLUMNS) and not isinstance(row.fields[name], (str, int, float))
+    ):
         complain(_explain_missing_column(row, "id", column, ID_COLUMNS))
         return None
     value = row.fields[name]
