@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from captious.studio._stills import can_decode
+from captious.studio._videos import can_decode, find_events, find_part
 from captious.studio.collect.rating_tasks import Task
 
 # Most events of a page.
@@ -15,7 +12,7 @@ MOST_EVENTS = 100
 
 
 @dataclass(frozen=True)
-class Clip:
+class ClipView:
     """What a page needs to play the video of a task."""
 
     video: str
@@ -35,37 +32,11 @@ class Clip:
         return f"{self.video}#t={start:g},{end:g}" if self.is_part else self.video
 
 
-def describe_clip(task: Task, page: str, folder: str = "") -> Clip | None:
+def describe_clip(task: Task, page: str, folder: str = "") -> ClipView | None:
     """Describe the video of a task for a page below ``folder``; None if the task has none."""
     if task.video is None:
         return None
     part = find_part(task.fields)
     stills = [f"{folder}/{name}/{page}" if can_decode() else "" for name in ("poster", "strip")]
-    events = (part,) if part else find_events(task.fields.get("events"))
-    return Clip(f"{folder}/video/{page}", *stills, events, part is not None)
-
-
-def find_part(fields: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the start and end of an item that is one event of a video; None if it is the whole video.
-
-    >>> find_part({"start": 1.5, "end": 4}), find_part({"start": 4, "end": 1}), find_part({})
-    ((1.5, 4.0), None, None)
-    """
-    parts = find_events([[fields.get("start"), fields.get("end")]])
-    return parts[0] if parts else None
-
-
-def find_events(value: Any) -> tuple[tuple[float, float], ...]:
-    """Return the events of a column as pairs of seconds, without what is not one.
-
-    >>> find_events([[0, 2.5], [3, 1], "x", None, [4, 5]])
-    ((0.0, 2.5), (4.0, 5.0))
-    """
-    if not isinstance(value, (list, tuple)):
-        return ()
-    pairs = [pair for pair in value[:MOST_EVENTS] if isinstance(pair, (list, tuple)) and len(pair) == 2]
-    return tuple((float(start), float(end)) for start, end in pairs if _is_time(start) and _is_time(end) and start < end)
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    events = [part] if part else [event for event in find_events(task.fields.get("events")) if event]
+    return ClipView(f"{folder}/video/{page}", *stills, tuple(events[:MOST_EVENTS]), part is not None)

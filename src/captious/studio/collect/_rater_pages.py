@@ -33,7 +33,7 @@ from captious.studio.access import (
     is_same_token,
     make_token,
 )
-from captious.studio._stills import make_poster, make_strip
+from captious.studio._videos import Part, find_part, make_poster, make_strip
 from captious.studio.collect._clips import describe_clip
 from captious.studio.collect._events import Page, Purpose
 from captious.studio.collect._panels import Outcome
@@ -612,12 +612,12 @@ def _make_player_response(
     return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=86400"})
 
 
-def make_still_response(plan: Plan, task: Task, make: Callable[[Path], bytes | None]) -> Response:
+def make_still_response(plan: Plan, task: Task, make: Callable[[Path, Part | None], bytes | None]) -> Response:
     """Return a JPEG that ``make`` makes of the video of a task; raise 404 if it makes none."""
     if plan.videos is None:
         raise HTTPException(404)
     try:
-        content = make(find_media_path(plan.file(plan.videos), task.video or ""))
+        content = make(find_media_path(plan.file(plan.videos), task.video or ""), find_part(task.fields))
     except InputError as error:
         logger.error("task %s: %s", task.id, error)
         content = None

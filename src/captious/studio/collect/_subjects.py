@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from captious.captions import VIDEO
 from captious.errors import InputError, format_suggestion
-from captious.io.columns import AUDIO_COLUMN, CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, VIDEO_COLUMN
+from captious.io.columns import AUDIO_COLUMN, CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, VIDEO_COLUMNS
 from captious.io.formats import name_files, read_rows, read_text
-from captious.io.images import ImageFolder, SoundFolder, VideoFolder
+from captious.io.images import ImageFolder, SoundFolder
 from captious.io.join import (
     Complain,
     Gathered,
@@ -26,6 +27,7 @@ from captious.io.join import (
     gather_references,
 )
 from captious.io.rows import Row
+from captious.io.videos import VideoFolder
 from captious.options import Reading
 from captious.studio.collect.study_plan import Plan
 from captious.study.rating_files import BATCH, PROBABILITY, STRATUM
@@ -40,8 +42,8 @@ SEVERAL = Reading(several=True)
 # File endings that are tried first: a set lookup instead of a search of the folder.
 USUAL_ENDINGS = (".jpg", ".png", ".wav", ".mp4", ".webm")
 # Columns with the file of an item, and names for messages: fields of `Subject` have the same names as the columns.
-MEDIA_COLUMNS = ("image", AUDIO_COLUMN, VIDEO_COLUMN)
-MEDIA = {"image": ("image", "an image"), "sound": (AUDIO_COLUMN, "a sound"), "video": (VIDEO_COLUMN, "a video")}
+MEDIA_COLUMNS = ("image", AUDIO_COLUMN, VIDEO)
+MEDIA = {"image": ("image", "an image"), "sound": (AUDIO_COLUMN, "a sound"), "video": (VIDEO, "a video")}
 SKIP = "; write missing = 'skip' to leave them out"
 
 
@@ -273,7 +275,9 @@ def _group_by_system(name: str, rows: list[Row], complain: Complain) -> dict[str
         return {name: rows}
     systems: dict[str, list[Row]] = {}
     ids = [row.fields.get("id") for row in rows]
-    by_image = len({*map(str, ids)}) == len(ids) and any(row.fields.get(name) for row in rows for name in IMAGE_COLUMNS)
+    by_image = len({*map(str, ids)}) == len(ids) and any(
+        row.fields.get(name) for row in rows for name in (*IMAGE_COLUMNS, *VIDEO_COLUMNS[:2])
+    )
     for row in rows:
         system = row.fields.get(SYSTEM)
         if not isinstance(system, str) or not system.strip():
@@ -430,9 +434,14 @@ def _make_subject(row: Row, media: tuple[_Media, _Media, _Media], complain: Comp
     fields = {str(name): _convert_value(value) for name, value in values.items() if name not in used}
     image, sound, video = (
         files.find(str(name or named), key)
-        for files, name in zip(media, (named, values.get(AUDIO_COLUMN), values.get(VIDEO_COLUMN)), strict=True)
+        for files, name in zip(media, (named, values.get(AUDIO_COLUMN), _find_video_name(values)), strict=True)
     )
     return Subject(key, image, captions, references, things, heading, fields, sound, video)
+
+
+def _find_video_name(values: Mapping[str, Any]) -> Any:
+    """Return the file name in a column of videos; a column `clip` may also be a score."""
+    return next((values[name] for name in VIDEO_COLUMNS if isinstance(values.get(name), str) and values[name]), None)
 
 
 def _parse_captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

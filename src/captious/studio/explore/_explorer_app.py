@@ -20,6 +20,7 @@ import numpy as np
 
 from captious._core.files import load_json, whole_folder, write_atomically
 from captious._core.numbers import parse_number
+from captious.captions import VIDEO
 from captious.errors import InputError, format_one_line, require
 from captious.io.columns import AUDIO_COLUMN
 from captious.io.storage import is_remote
@@ -27,6 +28,7 @@ from captious.render import Document
 from captious.render.html import get_policy
 from captious.render.html import render_page as document_page
 from captious.runs.folder import name_system_folders
+from captious.studio._videos import PART, Part, can_decode, find_part
 from captious.studio.access import App, Guard, Rules, TokenGate, is_same_token, make_form_token
 from captious.studio.collect.new import new_plan
 from captious.studio.explore import _chart_data as charts
@@ -70,10 +72,17 @@ class _Server:
         key = find_first(rows, "id")
         image = self.table.pictures.find_path(key, find_first(rows, "image"))
         sound = self.table.sounds.find_path(key, find_first(rows, AUDIO_COLUMN))
+        name = find_first(rows, VIDEO)
+        video = self.table.videos.find_path(key, name)
+        has_stills = video is not None and can_decode()
         return Addresses(
             None if image is None else f"thumbnail/{item}",
             None if image is None else f"image/{item}",
             None if sound is None else f"sound/{item}",
+            f"video/{item}" if video is not None and self.table.videos.is_played(key, name) else None,
+            f"poster/{item}" if has_stills else None,
+            f"strip/{item}" if has_stills else None,
+            video is not None,
         )
 
     def make_starlette(self) -> App:
@@ -111,6 +120,9 @@ class _Server:
             Route("/thumbnail/{number:int}", self.send_thumbnail),
             Route("/image/{number:int}", self.send_image),
             Route("/sound/{number:int}", self.send_sound),
+            Route("/video/{number:int}", self.send_video),
+            Route("/poster/{number:int}", self.send_poster),
+            Route("/strip/{number:int}", self.send_strip),
         ]
         return Starlette(routes=routes)
 
@@ -270,6 +282,29 @@ class _Server:
     def send_sound(self, request: Request) -> Response:
         """Send the sound file of an item, or the range of bytes that a player requests."""
         return self._send_file(self.table.sounds, *self._find_media_name(request, AUDIO_COLUMN))
+
+    def send_video(self, request: Request) -> Response:
+        """Send the video file of an item, or the range of bytes that a player requests."""
+        return self._send_file(self.table.videos, *self._find_media_name(request, VIDEO))
+
+    def send_poster(self, request: Request) -> Response:
+        """Send the middle frame of the video of an item."""
+        return self._send_still(request, self.table.videos.make_poster)
+
+    def send_strip(self, request: Request) -> Response:
+        """Send frames of the video of an item, side by side."""
+        return self._send_still(request, self.table.videos.make_strip)
+
+    def _send_still(self, request: Request, make: Callable[[str, str | None, Part | None], bytes | None]) -> Response:
+        from starlette.responses import Response
+
+        item = request.path_params["number"]
+        rows = [row for (row,) in self.table.read_rows([item])] if 0 <= item < len(self.table) else []
+        part = find_part({name: find_first(rows, name) for name in PART})
+        content = make(find_first(rows, "id") or "", find_first(rows, VIDEO), part)
+        if content is None:
+            return Response(status_code=404)
+        return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
 
     def _send_file(self, media: Media, id: str, name: str | None) -> Response:
         from starlette.responses import FileResponse, Response

@@ -8,12 +8,14 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from captious.captions import VIDEO
 from captious.errors import InputError
 from captious.render.items import format_field, is_shown
 from captious.render.sections import convert_sections
 from captious.runs.report import make_report
 from captious.runs.run_tables import parse_reasons
 from captious.runs.stored import find_known_metrics
+from captious.studio._videos import EVENTS, REFERENCE_EVENTS, PART, find_events, find_part
 from captious.studio.explore._rater_answers import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 
@@ -30,11 +32,18 @@ Rows = Sequence[Mapping[str, Any] | None]
 
 
 class Addresses(NamedTuple):
-    """URLs of the image and the sound of an item; None if it has none."""
+    """URLs of the image, the sound and the video of an item; None if it has none."""
 
     thumbnail: str | None = None
     image: str | None = None
     sound: str | None = None
+    video: str | None = None
+    poster: str | None = None
+    """A still of the video, where something here decodes it."""
+    strip: str | None = None
+    """Frames of the video side by side, for browsers that do not play it."""
+    has_video: bool = False
+    """Whether it has a video, even one that browsers do not play."""
 
 
 class Records:
@@ -85,12 +94,19 @@ class Records:
             "picture": media.thumbnail,
             "large": media.image,
             "sound": media.sound,
+            "video": media.video,
+            "poster": media.poster,
+            "strip": media.strip,
+            "has_video": media.has_video,
+            "part": find_part({name: find_first(rows, name) for name in PART}),
+            "duration": _to_duration(find_first(rows, "duration")),
+            "events": find_events(find_first(rows, REFERENCE_EVENTS)),
             "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
         }
 
     def _get_fields(self, rows: Rows) -> dict[str, str]:
-        values = {name: find_first(rows, name) for name in self.table.fields if name != "image"}
-        return {name: format_field(value) for name, value in values.items() if is_shown(value)}
+        values = {name: find_first(rows, name) for name in self.table.fields if name not in ("image", VIDEO)}
+        return {name: format_field(value) for name, value in values.items() if is_shown(value) and not _is_track(value)}
 
     def _build_system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
         table, explorer = self.table, self.explorer
@@ -106,6 +122,7 @@ class Records:
         return {
             "texts": texts,
             "words": _count_words(row, texts),
+            "events": find_events(row.get(EVENTS)) if row else [],
             "values": values,
             "shares": [
                 None if value is None else round(explorer.compute_share_below(system, score, value), 1)
@@ -149,6 +166,11 @@ class Records:
         return convert_sections(list(explanation.document().walk()), LISTED)
 
 
+def _is_track(value: Any) -> bool:
+    """Return True if a value is a list of events, which the event track shows."""
+    return any(find_events(value))
+
+
 def find_first(rows: Rows, name: str) -> Any:
     """Return the value of a column in the first run that has one."""
     return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
@@ -165,6 +187,11 @@ def _count_words(row: Mapping[str, Any] | None, texts: Sequence[str]) -> float |
         return None
     counted = _to_finite(row.get("words")) if row else None
     return sum(len(text.split()) for text in texts) / len(texts) if counted is None else counted
+
+
+def _to_duration(value: Any) -> float | None:
+    """Return the seconds of a column `duration`; None if it contains something else."""
+    return _to_finite(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _to_finite(value: Any) -> float | None:

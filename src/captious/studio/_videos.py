@@ -1,0 +1,129 @@
+"""Videos of pages: events of their columns, a poster of the middle frame, and a strip of frames where none is played."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captious._core.files import digest, get_data_folder, write_atomically
+from captious._core.frame_rules import FrameRule
+from captious.captions import Clip
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Start and end of an event in seconds.
+Part = tuple[float, float]
+# Columns with start and end of each caption and of each reference.
+# Those of an item that is one event of a video are two columns.
+PART = ("start", "end")
+EVENTS, REFERENCE_EVENTS = "events", "reference_events"
+# Longest side of a poster in pixels.
+SIDE = 320
+# Frames of a strip, and the longest side of each in pixels.
+FRAMES, FRAME_SIDE = 6, 200
+QUALITY = 82
+
+
+def find_part(fields: Mapping[str, Any]) -> Part | None:
+    """Return the start and end of an item that is one event of a video; None if it is the whole video.
+
+    >>> find_part({"start": 1.5, "end": 4}), find_part({"start": 4, "end": 1}), find_part({})
+    ((1.5, 4.0), None, None)
+    """
+    part = parse_event([fields.get(name) for name in PART])
+    return part if part and part[0] < part[1] else None
+
+
+def find_events(value: Any) -> list[Part | None]:
+    """Return the events of a column as pairs of seconds, None in the place of what is not one.
+
+    >>> find_events([[0, 2.5], [3, 1], "x", None, [4, 5]])
+    [(0.0, 2.5), None, None, None, (4.0, 5.0)]
+    """
+    return [parse_event(pair) for pair in value] if isinstance(value, (list, tuple)) else []
+
+
+def parse_event(pair: Any) -> Part | None:
+    """Return the start and end of an event in seconds; None if the value is not one."""
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(map(_is_time, pair)) or pair[0] > pair[1]:
+        return None
+    return float(pair[0]), float(pair[1])
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+@cache
+def can_decode() -> bool:
+    """Return True if PyAV is installed; without it there are no stills, and browsers show the first frame."""
+    return importlib.util.find_spec("av") is not None
+
+
+def make_poster(path: Path, part: Part | None = None, kept: Path | None = None) -> bytes | None:
+    """Return the middle frame of a video, or of a part of it, as a JPEG of at most 320 pixels.
+
+    Stills are cached in the data folder of the user, or in ``kept``. None if the video cannot be decoded.
+    """
+    return _make_still(path, part, 1, _scale_frame, kept)
+
+
+def make_strip(path: Path, part: Part | None = None, kept: Path | None = None) -> bytes | None:
+    """Return frames of a video, or of a part of it, side by side as one JPEG; None if it cannot be decoded."""
+    return _make_still(path, part, FRAMES, _join_frames, kept)
+
+
+def _make_still(
+    path: Path, part: Part | None, number: int, draw: Callable[[Sequence[Image]], Image], kept: Path | None
+) -> bytes | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    marks = (facts.st_mtime_ns, facts.st_size, number, part, SIDE, FRAME_SIDE)
+    key = digest(os.fsencode(path), *(str(mark).encode() for mark in marks))
+    stored = (kept or get_data_folder() / "thumbnails") / key[:2] / f"{key}.jpeg"
+    if stored.is_file():
+        return stored.read_bytes()
+    frames = _read_frames(path, part, number)
+    if not frames:
+        return None
+    buffer = BytesIO()
+    draw(frames).convert("RGB").save(buffer, "jpeg", quality=QUALITY)
+    with write_atomically(stored) as draft:
+        draft.write_bytes(buffer.getvalue())
+    return buffer.getvalue()
+
+
+def _read_frames(path: Path, part: Part | None, number: int) -> list[Image]:
+    """Return frames from the middle of equal parts; none if the video cannot be decoded."""
+    from captious.models.clip_frames import read_frames
+
+    clip = Clip(str(path), *(part or (None, None)))
+    (frames,) = read_frames([clip], FrameRule("middle", number))
+    return list(frames.images)
+
+
+def _scale_frame(frames: Sequence[Image]) -> Image:
+    frames[0].thumbnail((SIDE, SIDE))
+    return frames[0]
+
+
+def _join_frames(frames: Sequence[Image]) -> Image:
+    from PIL import Image
+
+    for frame in frames:
+        frame.thumbnail((FRAME_SIDE, FRAME_SIDE))
+    strip = Image.new("RGB", (sum(frame.width for frame in frames), max(frame.height for frame in frames)))
+    at = 0
+    for frame in frames:
+        strip.paste(frame, (at, 0))
+        at += frame.width
+    return strip
