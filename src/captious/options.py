@@ -169,9 +169,9 @@ class Reading(Options):
     videos: Annotated[
         Any, Option("Folder of the videos, found by file name or id; or features.npz.", type=Path, metavar="FOLDER")
     ] = None
-    frames: Annotated[str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE")] = (
-        None
-    )
+    frames: Annotated[
+        str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE")
+    ] = None
     """Default: ``uniform:10``."""
     missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
@@ -323,6 +323,8 @@ class Runtime(Options):
     workers: Annotated[int, Option("Image threads, parser processes; 0: all cores.", min=0, rare=True)] = 0
     upright: Annotated[bool, Option("Rotate images as their EXIF tag says.", rare=True)] = False
     """The reference implementations do not turn images."""
+    clip_seconds: Annotated[float, Option("Most seconds to decode one video.", min=0.1, rare=True)] = 60.0
+    most_frames: Annotated[int, Option("Most frames to take of one video.", min=1, rare=True)] = 3000
     decode: Annotated[Decoding, Option("fast: on the GPU; scores change.", rare=True)] = "exact"
     """``exact`` gives the pixels of the reference implementations."""
     judging: Judging = Judging()

@@ -100,9 +100,7 @@ def match_videos(
             )
         listed = ids if listed is None else listed
         if len(videos) != len(listed):
-            raise InputError(
-                f"videos: {len(videos)} for {len(listed)} captions, expected one for each, in their order"
-            )
+            raise InputError(f"videos: {len(videos)} for {len(listed)} captions, expected one for each, in their order")
         by_id = dict(zip(listed, videos, strict=True))
     return tuple(_check_video(by_id.get(key), key) for key in ids)
 
