@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from captious._core.files import digest, get_data_folder, write_atomically
 from captious._core.frame_rules import FrameRule
 from captious.captions import Clip
+from captious.errors import InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,6 +31,10 @@ SIDE = 320
 # Frames of a strip, and the longest side of each in pixels.
 FRAMES, FRAME_SIDE = 6, 200
 QUALITY = 82
+# Most frames whose times a page is told; it steps through longer clips by the same distance.
+MOST_TIMES = 20_000
+# A page asks for many stills at once; one worker process after the other decodes them.
+_DECODING = Lock()
 
 
 def find_part(fields: Mapping[str, Any]) -> Part | None:
@@ -107,8 +113,28 @@ def _read_frames(path: Path, part: Part | None, number: int) -> list[Image]:
     from captious.models.clip_frames import read_frames
 
     clip = Clip(str(path), *(part or (None, None)))
-    (frames,) = read_frames([clip], FrameRule("middle", number))
+    with _DECODING:
+        (frames,) = read_frames([clip], FrameRule("middle", number))
     return list(frames.images)
+
+
+def read_times(path: Path) -> list[float] | None:
+    """Return when each frame of a video is shown, in seconds; None if it is not a file that PyAV decodes.
+
+    A worker process reads the packets, since a crafted file can crash FFmpeg.
+    """
+    from captious.models.clip_frames import open_clip_decoders
+
+    with _DECODING, open_clip_decoders([None], 1) as lend, lend() as process:
+        try:
+            with process.limit_time(str(path)):
+                try:
+                    times = process.open(str(path)).timeline.times
+                finally:
+                    process.finish()
+        except InputError:
+            return None
+    return [round(float(time), 4) for time in times[:MOST_TIMES]]
 
 
 def _scale_frame(frames: Sequence[Image]) -> Image:

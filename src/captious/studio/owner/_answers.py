@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from captious.studio._videos import make_poster
+from captious.studio._videos import can_decode, make_poster
 from captious.studio.collect._clips import describe_clip
 from captious.studio.collect._events import Answered
 from captious.studio.collect._rater_pages import (
@@ -220,7 +220,8 @@ class AnswerPages:
             number=len(rows),
             earlier=earlier,
             later=later,
-            pictured=bool(self._plan().images),
+            pictured=bool(self._plan().images or (self._plan().videos and can_decode())),
+            stills=can_decode(),
             show_references=self._plan().show_references,
             seconds=format_seconds,
             **values,

@@ -277,7 +277,7 @@ function enhance(form) {
     const target = /** @type {HTMLElement} */ (event.target);
     const writing = target.matches("textarea, input[type=number]");
     if (target.closest("dialog") || event.isComposing || event.metaKey) return;
-    if (target.matches("audio, video") && event.key !== "p") return; // a player has keys of its own
+    if (target.matches("audio, video") && / |Enter|Arrow|Home|End/.test(event.key)) return; // a player has keys of its own
     if (writing && !(event.key === "Enter" && (event.ctrlKey || target.matches("input")))) return;
     if (event.ctrlKey && event.key !== "Enter") return;
     const pressable = target.matches("summary, a, button");
@@ -364,10 +364,13 @@ function watchable(form) {
 
   /** @param {string} why */
   function open(why) {
-    if (closed && hint) hint.textContent = word(why);
+    if (!closed) return;
     closed = false;
     keep(`watched ${page}`, true);
     form.toggleAttribute("data-closed", false);
+    if (hint) hint.hidden = true;
+    say(word(why), "good");
+    if (document.activeElement === clip) form.querySelector("[data-field]")?.querySelector("input")?.focus({ preventScroll: true });
   }
   function check() {
     const [start, end] = part();
@@ -388,7 +391,6 @@ function watchable(form) {
     clip.replaceWith(why, ...(clip.dataset.strip ? [strip] : []));
     for (const button of events) button.hidden = true;
     open("cannot_play");
-    if (hint) hint.hidden = true;
   });
 
   // A click, or a key that the browser understands itself, changes nothing while the answers are closed.
