@@ -224,8 +224,9 @@ def view(
     from captious.studio.explore.explorer_server import ExplorerServer
 
     report = _get_reward_report(runs, session)
-    folders = {"images": _find_image_folder(runs, session), "audio": audio, "videos": session.reading.videos}
-    server = ExplorerServer.of(runs.folders(), runs.ratings, host=listening.host, port=listening.port, report=report, **folders)
+    images, videos = _find_image_folder(runs, session), session.reading.videos
+    listener = (listening.host, listening.port)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, images, *listener, audio, videos, report)
     click.echo(f"Open {server.link}")
     _print_columns(runs)
     click.echo("Ctrl-C ends it.", err=True)

@@ -1,4 +1,4 @@
-"""Videos of pages: events of their columns, a poster of the middle frame, and a strip of frames where none is played."""
+"""Videos of pages: events, a poster of the middle frame, and a strip of frames for browsers that do not play them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captious._core.files import digest, get_data_folder, write_atomically
 from captious._core.frame_rules import FrameRule
@@ -26,6 +26,8 @@ Part = tuple[float, float]
 # Those of an item that is one event of a video are two columns.
 PART = ("start", "end")
 EVENTS, REFERENCE_EVENTS = "events", "reference_events"
+# Smallest overlap of a match.
+MATCHING = 0.5
 # Longest side of a poster in pixels.
 SIDE = 320
 # Frames of a strip, and the longest side of each in pixels.
@@ -65,6 +67,37 @@ def parse_event(pair: Any) -> Part | None:
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+class Match(NamedTuple):
+    """A caption of an event, and the reference whose event it overlaps most."""
+
+    candidate: int
+    reference: int
+    iou: float
+
+
+def match_events(events: Sequence[Part | None], references: Sequence[Part | None]) -> list[Match]:
+    """Match each event with the reference event of the largest overlap, if their IoU is at least one half.
+
+    The IoU is that of densevid_eval, whose denominator never exceeds the sum of both lengths.
+
+    >>> match_events([(0, 9), (30, 40)], [(0, 10), (12, 20)])
+    [Match(candidate=0, reference=0, iou=0.9)]
+    """
+    matches = []
+    for candidate, event in enumerate(events):
+        ious = [_compute_iou(event, other) if event and other else 0.0 for other in references]
+        best = max(range(len(ious)), key=ious.__getitem__, default=0)
+        if ious and ious[best] >= MATCHING:
+            matches.append(Match(candidate, best, round(ious[best], 4)))
+    return matches
+
+
+def _compute_iou(one: Part, other: Part) -> float:
+    both = max(0.0, min(one[1], other[1]) - max(one[0], other[0]))
+    either = max(one[1], other[1]) - min(one[0], other[0])
+    return both / (min(either, one[1] - one[0] + other[1] - other[0]) + 1e-8)
 
 
 @cache

@@ -454,12 +454,12 @@ _VIDEOS = ((b"\x1a\x45\xdf\xa3", "video/webm"), (b"OggS", "video/ogg"))
 
 
 def detect_video_type(beginning: bytes) -> str | None:
-    """Return the media type by the first 16 bytes of a file; None if browsers do not play it, such as AVI or MPEG-2.
+    r"""Return the media type by the first 16 bytes of a file; None if browsers do not play it, such as AVI or MPEG-2.
 
-    An MP4 file with only sound begins like one with pictures: whoever calls it decides what its folder contains.
+    An MP4 file with only sound begins like one with pictures: the folder that it is in decides what it is.
 
-    >>> [detect_video_type(start) for start in (b"\\0\\0\\0 ftypisom", b"\\x1a\\x45\\xdf\\xa3", b"OggS", b"RIFF0000AVI ")]
-    ['video/mp4', 'video/webm', 'video/ogg', None]
+    >>> [detect_video_type(start) for start in (b"\0\0\0 ftypisom", b"\x1a\x45\xdf\xa3", b"RIFF0000AVI ")]
+    ['video/mp4', 'video/webm', None]
     """
     if beginning[4:8] == b"ftyp" and beginning[8:12] not in _IMAGE_BRANDS:
         return "video/mp4"

@@ -89,7 +89,7 @@ const selection = () => sortedSelection().map(([, item]) => item);
 function systemRecord(system, item, place) {
   const id = data.ids[item];
   return {
-    texts: data.candidates[system][place], events: data.events?.[system][place] ?? [], words: data.lengths[system][item],
+    texts: data.candidates[system][place], events: data.events?.[system][place] ?? [], matches: data.matches?.[system][place] ?? [], meteors: data.meteors?.[system][place] ?? [], words: data.lengths[system][item],
     values: metrics.map((_, metric) => data.values[system][metric][item]),
     shares: metrics.map((_, metric) => {
       const value = data.values[system][metric][item], sorted = sortedValues(system, metric);

@@ -36,7 +36,12 @@ def describe_clip(task: Task, page: str, folder: str = "") -> ClipView | None:
     """Describe the video of a task for a page below ``folder``; None if the task has none."""
     if task.video is None:
         return None
-    part = find_part(task.fields)
-    stills = [f"{folder}/{name}/{page}" if can_decode() else "" for name in ("poster", "strip")]
+    part, has_stills = find_part(task.fields), can_decode()
     events = [part] if part else [event for event in find_events(task.fields.get("events")) if event]
-    return ClipView(f"{folder}/video/{page}", *stills, tuple(events[:MOST_EVENTS]), part is not None)
+    return ClipView(
+        f"{folder}/video/{page}",
+        f"{folder}/poster/{page}" if has_stills else "",
+        f"{folder}/strip/{page}" if has_stills else "",
+        tuple(events[:MOST_EVENTS]),
+        part is not None,
+    )

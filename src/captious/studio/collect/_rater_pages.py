@@ -21,6 +21,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import BaseRoute, Route
 
 from captious.errors import InputError
+from captious.studio._videos import Part, find_part, make_poster, make_strip
 from captious.studio.access import (
     Limit,
     Rules,
@@ -33,7 +34,6 @@ from captious.studio.access import (
     is_same_token,
     make_token,
 )
-from captious.studio._videos import Part, find_part, make_poster, make_strip
 from captious.studio.collect._clips import describe_clip
 from captious.studio.collect._events import Page, Purpose
 from captious.studio.collect._panels import Outcome
@@ -42,13 +42,13 @@ from captious.studio.collect._survey import Moment, list_questions, read_survey
 from captious.studio.collect._wording import Wording
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
 from captious.studio.collect.log import StudyLog
+from captious.studio.collect.rating_tasks import Task
 from captious.studio.collect.sessions import (
     RaterSession,
     RaterSessions,
     TooManyWrong,
     get_study_name,
 )
-from captious.studio.collect.rating_tasks import Task
 from captious.studio.collect.study_plan import Plan
 
 Form = Mapping[str, str]

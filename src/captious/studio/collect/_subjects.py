@@ -14,7 +14,14 @@ import numpy as np
 
 from captious.captions import VIDEO
 from captious.errors import InputError, format_suggestion
-from captious.io.columns import AUDIO_COLUMN, CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS, VIDEO_COLUMNS
+from captious.io.columns import (
+    AUDIO_COLUMN,
+    CAPTION_LIST_COLUMNS,
+    ID_COLUMNS,
+    IMAGE_COLUMNS,
+    REFERENCE_COLUMNS,
+    VIDEO_COLUMNS,
+)
 from captious.io.formats import name_files, read_rows, read_text
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.join import (

@@ -189,7 +189,7 @@ def render_page_text(plan: Plan, tasks: Sequence[Task]) -> list[str]:
     blank: dict[str, Any] = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
     pages = [renderer.render("consent.html", heading="", consent=plan.consent, **blank)] if plan.consent else []
     image, sound = "image" if work[0].image else "", "sound" if work[0].audio else ""
-    shown = {"image": image, "sound": sound, "clip": describe_clip(work[0], "")}
+    shown: dict[str, Any] = {"image": image, "sound": sound, "clip": describe_clip(work[0], "")}
     pages.append(renderer.render_task(Page(work[0], "work", order, 1, total), {}, **shown, **blank))
     return [line for page in pages for line in PageText(page).lines]
 

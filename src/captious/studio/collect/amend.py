@@ -255,7 +255,8 @@ def _get_content(tasks: Sequence[Task]) -> tuple[Any, ...]:
     golds = sorted(dump(_replace_letters(task)) for task in tasks)
     # How items were drawn may differ: a larger sample gives the same item a greater chance.
     fields = dump({name: value for name, value in first.fields.items() if name not in DRAWING})
-    return (first.image, first.audio, first.video), captions, first.references, first.things, first.heading, fields, golds
+    media = (first.image, first.audio, first.video)
+    return media, captions, first.references, first.things, first.heading, fields, golds
 
 
 def _replace_letters(task: Task) -> Any:

@@ -105,6 +105,8 @@ class _Server:
             "agreement": lambda request: self.explorer.compute_agreement(self._select_captions(request)),
             "summary": lambda request: self.summaries.summarize(self._parse_view(request.query_params)),
             "explain": self.explain,
+            "meteor": lambda request: self.records.score_matches(self._find_item(request)),
+            "times": self.get_times,
             "views": lambda request: self.views.read_all(),
         }
         routes = [
@@ -207,6 +209,11 @@ class _Server:
     def get_captions(self, request: Request) -> dict[str, Any]:
         """Return the captions of an item by all systems."""
         return {"captions": self.records.get_captions(self._find_item(request))}
+
+    def get_times(self, request: Request) -> list[float] | None:
+        """Return when each frame of an item's video is shown; None if nothing here decodes it."""
+        rows = [row for (row,) in self.table.read_rows([self._find_item(request)])]
+        return self.table.videos.read_times(find_first(rows, "id"), find_first(rows, VIDEO))
 
     def get_distribution(self, request: Request) -> Any:
         """Return the histogram of a score."""
@@ -466,15 +473,17 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     ids = [find_first(own, "id") for own in rows]
     paths = [table.pictures.find_path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
     files = {system: f"captions/{stem}.jsonl" for system, stem in name_system_folders(table.systems).items()}
-    images = _find_image_folder(paths)
+    images = _find_common_folder(paths)
+    clips = [table.videos.find_path(key, find_first(own, VIDEO)) for key, own in zip(ids, rows, strict=True)]
+    videos = _find_common_folder(clips)
     with whole_folder(target, False, MARKER) as folder:
         (folder / "captions").mkdir()
         (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
         for system, file in enumerate(files.values()):
             texts = [get_texts(own[system], "candidates") for own in rows]
             entries = [
-                {"id": key, "caption": own[0], **_get_image_field(path, images)}
-                for key, own, path in zip(ids, texts, paths, strict=True)
+                {"id": key, "caption": own[0], **_name_file("image", path, images), **_name_file(VIDEO, clip, videos)}
+                for key, own, path, clip in zip(ids, texts, paths, clips, strict=True)
                 if own
             ]
             _write_jsonl(folder / file, entries)
@@ -482,7 +491,7 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
         if any(references.values()):
             _write_jsonl(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
         (folder / STUDY).write_text(
-            _format_study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
+            _format_study(target, files, images, videos, any(references.values())), encoding="utf-8", newline="\n"
         )
     study = shlex.quote(str(target / STUDY))
     return {
@@ -493,7 +502,9 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     }
 
 
-def _format_study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
+def _format_study(
+    target: Path, files: Mapping[str, str], images: Path | None, videos: Path | None, referenced: bool
+) -> str:
     """Return the text of the study file; its paths are relative, so that the folder may move."""
     return new_plan(
         target / STUDY,
@@ -501,17 +512,18 @@ def _format_study(target: Path, files: Mapping[str, str], images: Path | None, r
         captions=[f"{system}={os.path.relpath(target / file)}" for system, file in files.items()],
         references=os.path.relpath(target / REFERENCES) if referenced else None,
         images=images,
+        videos=videos,
     )
 
 
-def _find_image_folder(paths: Sequence[Path | None]) -> Path | None:
-    """Return the common parent folder of all images; None without images."""
+def _find_common_folder(paths: Sequence[Path | None]) -> Path | None:
+    """Return the common parent folder of some files; None without files."""
     folders = [path.absolute().parent for path in paths if path]
     return Path(os.path.commonpath(folders)) if folders else None
 
 
-def _get_image_field(path: Path | None, folder: Path | None) -> dict[str, str]:
-    return {"image": path.absolute().relative_to(folder).as_posix()} if path and folder else {}
+def _name_file(column: str, path: Path | None, folder: Path | None) -> dict[str, str]:
+    return {column: path.absolute().relative_to(folder).as_posix()} if path and folder else {}
 
 
 def _write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> None:

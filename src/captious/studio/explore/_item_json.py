@@ -8,14 +8,16 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from captious.captions import VIDEO
+from captious._evaluate import evaluate
+from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
+from captious.options import Resampling
 from captious.render.items import format_field, is_shown
 from captious.render.sections import convert_sections
 from captious.runs.report import make_report
 from captious.runs.run_tables import parse_reasons
 from captious.runs.stored import find_known_metrics
-from captious.studio._videos import EVENTS, REFERENCE_EVENTS, PART, find_events, find_part
+from captious.studio._videos import EVENTS, PART, REFERENCE_EVENTS, Match, find_events, find_part, match_events
 from captious.studio.explore._rater_answers import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 
@@ -76,8 +78,14 @@ class Records:
         record["fields"] = self._get_fields(rows)
         for system, own in enumerate(record["systems"]):
             own["ratings"] = self.list_ratings(system, item)
+            own["matches"] = find_matches(record, system)
             own["explained"] = [place for place in self.explainable[system] if own["values"][place] is not None]
         return record
+
+    def score_matches(self, item: int) -> list[list[float | None]]:
+        """Return METEOR × 100 of the matches of an item, for each system."""
+        (record,) = self.build_cards([item])
+        return score_matches([record])[0]
 
     def get_captions(self, item: int) -> list[list[str]]:
         """Return the captions of an item by all systems."""
@@ -100,7 +108,7 @@ class Records:
             "has_video": media.has_video,
             "part": find_part({name: find_first(rows, name) for name in PART}),
             "duration": _to_duration(find_first(rows, "duration")),
-            "events": find_events(find_first(rows, REFERENCE_EVENTS)),
+            "events": find_events(find_first(rows, REFERENCE_EVENTS))[: len(find_first(rows, "references") or ())],
             "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
         }
 
@@ -122,7 +130,7 @@ class Records:
         return {
             "texts": texts,
             "words": _count_words(row, texts),
-            "events": find_events(row.get(EVENTS)) if row else [],
+            "events": find_events(row.get(EVENTS) if row else None)[: len(texts)],
             "values": values,
             "shares": [
                 None if value is None else round(explorer.compute_share_below(system, score, value), 1)
@@ -164,6 +172,38 @@ class Records:
                 self._reports[system] = make_report(run.run, images=None if folder is None else folder.path)
             explanation = self._reports[system].explain(key, one.key)[one.key]
         return convert_sections(list(explanation.document().walk()), LISTED)
+
+
+def find_matches(record: Mapping[str, Any], system: int) -> list[Match]:
+    """Return which captions of a system describe which reference of an item, by their times."""
+    return match_events(record["systems"][system]["events"], record["events"])
+
+
+def score_matches(records: Sequence[Mapping[str, Any]]) -> list[list[list[float | None]]]:
+    """Return METEOR × 100 of the matches of each record and system; None for all if METEOR is not installed."""
+    matches = [[find_matches(record, system) for system in range(len(record["systems"]))] for record in records]
+    pairs = [
+        (own["texts"][one.candidate], record["references"][one.reference])
+        for record, by_system in zip(records, matches, strict=True)
+        for own, found in zip(record["systems"], by_system, strict=True)
+        for one in found
+    ]
+    values = iter(_score_by_meteor(pairs))
+    return [[[next(values) for _ in found] for found in by_system] for by_system in matches]
+
+
+def _score_by_meteor(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+    if not pairs:
+        return []
+    captions = CaptionSet.of(
+        {str(number): text for number, (text, _) in enumerate(pairs)},
+        {str(number): [reference] for number, (_, reference) in enumerate(pairs)},
+    )
+    try:
+        (measurement,) = evaluate(captions, "meteor", resampling=Resampling(samples=0)).measurements.values()
+    except InputError:  # its tables are not installed
+        return [None] * len(pairs)
+    return [None if not math.isfinite(value) else round(100 * float(value), 2) for value in measurement.values]
 
 
 def _is_track(value: Any) -> bool:

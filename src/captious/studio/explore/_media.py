@@ -18,7 +18,7 @@ from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote
 from captious.io.videos import VideoFolder
 from captious.render.items import make_small_image
-from captious.studio._videos import Part, make_poster, make_strip
+from captious.studio._videos import Part, can_decode, make_poster, make_strip, read_times
 from captious.studio.access import find_image_file, find_media_path, find_sound_file, find_video_file
 
 # Longest side of a thumbnail in pixels.
@@ -103,6 +103,11 @@ class Videos(Media):
         """Return frames of an item's video side by side as a JPEG; None if there are none."""
         path = self._find_decodable(id, name)
         return None if path is None else make_strip(path, part, self._kept)
+
+    def read_times(self, id: str, name: str | None) -> list[float] | None:
+        """Return when each frame of an item's video is shown, in seconds; None if nothing here decodes it."""
+        path = self._find_decodable(id, name)
+        return read_times(path) if path is not None and can_decode() else None
 
     def _find_decodable(self, id: str, name: str | None) -> Path | None:
         """Return the path of a video, also of one that browsers do not play."""

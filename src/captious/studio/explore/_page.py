@@ -16,7 +16,10 @@ from captious.studio.explore.explorer_table import ItemTable
 CLIP = "clip.js"
 # The explorer's own files; the other scripts and the style sheet are those of the report.
 FOLDER = Path(__file__).parents[1] / "pages" / "explorer"
-_PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js", CLIP, "player.js", "explore.js", "main.js")
+_PARTS = (
+    *("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js"),
+    *(CLIP, "player.js", "explore.js", "main.js"),
+)
 # File name of the report's page.
 REPORT = "report.html"
 # Scripts of a page that a server of ours serves.

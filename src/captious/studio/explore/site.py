@@ -19,7 +19,7 @@ from captious.render.exports import dumps, get_provenance
 from captious.render.html import render_page as document_page
 from captious.render.items import DECIMALS, make_small_image
 from captious.studio._videos import PART, can_decode, find_part
-from captious.studio.explore._item_json import Addresses, Records, find_first
+from captious.studio.explore._item_json import Addresses, Records, find_first, find_matches, score_matches
 from captious.studio.explore._page import (
     POLICY,
     REPORT,
@@ -163,11 +163,13 @@ def _write_videos(table: ItemTable, videos: Sequence[tuple[Path, bool] | None], 
         (folder / name).mkdir()
     addresses: dict[Path, str] = {}
     columns: dict[str, list[str | None]] = {"videos": [], "posters": [], "strips": []}
-    for item, (video, own) in enumerate(zip(videos, zip(*table.read_rows(range(len(table))), strict=True), strict=True)):
+    rows = zip(*table.read_rows(range(len(table))), strict=True)
+    for item, (video, own) in enumerate(zip(videos, rows, strict=True)):
         stills: dict[str, bytes | None] = {}
         path, is_played = video or (None, False)
         if path is not None and can_decode():
-            asked = find_first(own, "id"), find_first(own, VIDEO), find_part({name: find_first(own, name) for name in PART})
+            part = find_part({name: find_first(own, name) for name in PART})
+            asked = find_first(own, "id"), find_first(own, VIDEO), part
             stills["posters"] = table.videos.make_poster(*asked)
             stills["strips"] = None if is_played else table.videos.make_strip(*asked)
         for name in ("posters", "strips"):
@@ -229,10 +231,13 @@ def _collect_events(records: list[dict[str, Any]], systems: Sequence[int]) -> di
     """Collect the events of the references and of each system's captions, if any item has them."""
     events = [[record["systems"][system]["events"] for record in records] for system in systems]
     references = [record["events"] for record in records]
+    matches = [[find_matches(record, system) for record in records] for system in systems]
     columns: dict[str, Any] = {name: [record[name] for record in records] for name in ("part", "duration")}
     if any(map(any, events)) or any(references):
-        columns |= {"events": events, "reference_events": references}
-    return {name: column for name, column in columns.items() if name.endswith("events") or any(column)}
+        scores = score_matches(records)
+        columns |= {"events": events, "reference_events": references, "matches": matches}
+        columns["meteors"] = [[by_system[system] for by_system in scores] for system in systems]
+    return {name: column for name, column in columns.items() if any(column)}
 
 
 def _drop_empty(ratings: list[dict[str, Any]]) -> list[dict[str, Any]]:

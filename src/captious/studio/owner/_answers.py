@@ -166,7 +166,8 @@ class AnswerPages:
         own = sorted((one for one in answers if one.task == task.id), key=lambda one: make_sort_key(one.rater))
         views = [build_answer_view(self._plan(), task, one) for one in own]
         heading = f"{task.id}: {task.item}" if task.item else task.id
-        return self._render("owner-answers.html", request, views, heading=heading, task=task, clip=describe_clip(task, task.id, "/owner"))
+        clip = describe_clip(task, task.id, "/owner")
+        return self._render("owner-answers.html", request, views, heading=heading, task=task, clip=clip)
 
     def show_rater(self, request: Request) -> Response:
         """Show all answers of one rater, the first one first."""

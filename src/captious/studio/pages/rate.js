@@ -362,19 +362,19 @@ function watchable(form) {
     for (const other of events) other.toggleAttribute("data-current", other === button);
   }));
 
-  /** @param {string} why */
-  function open(why) {
+  /** @param {string} text */
+  function open(text) {
     if (!closed) return;
     closed = false;
     keep(`watched ${page}`, true);
     form.toggleAttribute("data-closed", false);
     if (hint) hint.hidden = true;
-    say(word(why), "good");
+    say(text, "good");
     if (document.activeElement === clip) form.querySelector("[data-field]")?.querySelector("input")?.focus({ preventScroll: true });
   }
   function check() {
     const [start, end] = part();
-    if (closed && end > start && clip.currentTime >= end - 0.3 && clips.wasPlayed(clip, start, end)) open("watched");
+    if (closed && end > start && clip.currentTime >= end - 0.3 && clips.wasPlayed(clip, start, end)) open(word("watched"));
   }
   for (const name of ["timeupdate", "pause", "ended"]) clip.addEventListener(name, check);
 
@@ -390,7 +390,7 @@ function watchable(form) {
     why.textContent = word("cannot_play");
     clip.replaceWith(why, ...(clip.dataset.strip ? [strip] : []));
     for (const button of events) button.hidden = true;
-    open("cannot_play");
+    open(word("cannot_play"));
   });
 
   // A click, or a key that the browser understands itself, changes nothing while the answers are closed.

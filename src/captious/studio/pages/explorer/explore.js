@@ -165,6 +165,7 @@ function openFull(item) {
     mark(item);
     const dialog = byId("full"), pressed = dialog.open ? document.activeElement?.getAttribute("aria-label") : "Close";
     dialog.replaceChildren(fullView(record));
+    learnMeteor(record);
     if (!dialog.open) dialog.showModal();
     [...dialog.querySelectorAll(".bar button")].find((button) => button.getAttribute("aria-label") === pressed)?.focus();
     dialog.scrollTop = 0;

@@ -24,21 +24,10 @@ function clip(record, whole = false) {
   return player;
 }
 
-const lengthOf_ = (record, player) => (Number.isFinite(player?.duration) ? player.duration : record.duration);
+const secondsOf = (record, player) => (Number.isFinite(player?.duration) ? player.duration : record.duration);
 function describe(record, player, chosen = "") {
-  const length = lengthOf_(record, player);
+  const length = secondsOf(record, player);
   return [`Video of item ${record.id}`, length && plural(Math.round(length), "second"), chosen].filter(Boolean).join(", ");
-}
-
-// Which reference each caption describes: the one with the largest overlap of at least one half, as densevid_eval's tIoU of .5.
-const MATCH = 0.5;
-function overlap([a, b], [c, d]) {
-  const both = Math.max(0, Math.min(b, d) - Math.max(a, c)), either = Math.max(b, d) - Math.min(a, c);
-  return both / (Math.min(either, b - a + d - c) + 1e-8);
-}
-function matchOf(event, references) {
-  const found = references.map((other, place) => ({ place, iou: event && other ? overlap(event, other) : 0 })).sort((one, other) => other.iou - one.iou)[0];
-  return found && found.iou >= MATCH ? found : null;
 }
 
 // The lanes of the track: references above, then each system. A caption has the number of the reference that it matches.
@@ -48,8 +37,8 @@ function lanesOf(record) {
   const number = (place) => order.indexOf(place) + 1;
   const lanes = [lane("references", null, record.events, record.references, (_, place) => ({ number: number(place), reference: place }))];
   record.systems.forEach((own, system) => lanes.push(lane(several ? systems[system].name : "captions", system, own.events || [], own.texts, (times, candidate) => {
-    const match = matchOf(times, record.events);
-    return { candidate, number: match && number(match.place), reference: match?.place, iou: match?.iou };
+    const at = own.matches.findIndex(([one]) => one === candidate), match = own.matches[at];
+    return { candidate, at, number: match && number(match[1]), iou: match?.[2], meteor: own.meteors?.[at] ?? undefined };
   })));
   if (!lanes.some(({ events }) => events.length) && record.part && record.has_video) lanes[0] = { who: "this item", system: null, part: true, events: [{ times: record.part, text: "", number: 1 }] };
   return lanes.filter(({ events }) => events.length);
@@ -68,13 +57,13 @@ function rowsOf(events) {
 function track(record, player) {
   const lanes = lanesOf(record), last = Math.max(0, ...lanes.flatMap(({ events }) => events.map(({ times }) => times[1])));
   if (!lanes.length) { watched = { record, player, lanes, lane: null, event: null, loop: false }; return null; }
-  const length = () => Math.max(lengthOf_(record, player) || 0, last) || 1;
+  const length = () => Math.max(secondsOf(record, player) || 0, last) || 1;
   const time = (seconds) => clips.time(seconds, length());
   const status = h("p", { class: "quiet", role: "status" });
   const bars = [], now = h("i", { class: "now" });
   const place = () => { for (const [bar, { times: [start, end] }] of bars) { bar.style.left = `${(100 * start) / length()}%`; bar.style.width = `max(14px, ${(100 * (end - start)) / length()}%)`; } };
   const name = (lane, event) => `${lane.who}, event ${lane.events.indexOf(event) + 1} of ${lane.events.length}, ${time(event.times[0])} to ${time(event.times[1])}`;
-  const facts = (event) => [event.iou !== undefined && `IoU ${show(event.iou, 2)} with reference ${event.number}`, event.meteor !== undefined && `METEOR ${show(event.meteor, 2)}`].filter(Boolean).join(", ");
+  const facts = (event) => [event.iou !== undefined && `IoU ${show(event.iou, 2)} with reference ${event.number}`, event.meteor !== undefined && `METEOR ${show(event.meteor, 1)}`].filter(Boolean).join(", ");
   const choose = (lane, event, playing = true) => {
     Object.assign(watched, { lane, event });
     for (const [bar, other] of bars) bar.toggleAttribute("data-current", other === event);
@@ -121,13 +110,29 @@ const keyOfEvent = (lane, event) => `${lane.system ?? ""}:${event.candidate ?? e
 function timed(system, texts, draw) {
   const lane = watched?.lanes.find((one) => one.system === system && !one.part);
   if (!lane || !texts.length) return null;
-  const length = lengthOf_(watched.record, watched.player) || Math.max(...watched.lanes.flatMap(({ events }) => events.map(({ times }) => times[1])));
+  const length = secondsOf(watched.record, watched.player) || Math.max(...watched.lanes.flatMap(({ events }) => events.map(({ times }) => times[1])));
   const { choose } = watched;
   return h("ol", { class: "events" }, lane.events.map((event) => h("li", { class: "event", "data-event": keyOfEvent(lane, event) },
     h("span", { class: event.number ? "number" : "number alone", title: event.number && system !== null ? `matches reference ${event.number}` : null }, event.number || "–"),
     h("button", { type: "button", class: "link when", "aria-label": `Play ${clips.time(event.times[0], length)} to ${clips.time(event.times[1], length)}`, onclick: () => choose(lane, event) }, `${clips.time(event.times[0], length)}–${clips.time(event.times[1], length)}`),
     h("span", { class: "what", dir: "auto", lang: language }, draw(event.text)),
-    system !== null && h("span", { class: "quiet score-of", "data-pair": event.candidate }, event.iou === undefined ? "" : `IoU ${show(event.iou, 2)}`))));
+    system !== null && h("span", { class: "quiet score-of", title: event.iou === undefined ? null : `IoU ${show(event.iou, 2)} with reference ${event.number}` }, scoreOfMatch(event)))));
+}
+const scoreOfMatch = ({ iou, meteor }) => (iou === undefined ? "" : meteor === undefined ? `IoU ${show(iou, 2)}` : `METEOR ${show(meteor, 1)}`);
+
+// METEOR of the matches comes later: its tables take a while to load.
+function learnMeteor(record) {
+  const lanes = watched?.lanes.filter(({ system }) => system !== null && record.systems[system].matches.length) ?? [];
+  if (!source.meteor || !lanes.length) return;
+  const own = watched;
+  source.meteor(record.item).then((meteors) => {
+    if (watched !== own) return;
+    for (const lane of lanes) for (const event of lane.events) {
+      event.meteor = meteors[lane.system][event.at] ?? undefined;
+      const cell = [...byId("full").querySelectorAll(".event")].find((row) => row.dataset.event === keyOfEvent(lane, event))?.querySelector(".score-of");
+      if (cell) cell.textContent = scoreOfMatch(event);
+    }
+  }, () => {});
 }
 
 function stepEvent(by) {
@@ -144,11 +149,12 @@ function toggleLoop() {
   if (watched.loop && watched.event) watched.choose(watched.lane, watched.event);
 }
 
-// The frame before or after the current one: by the times of the frames if they are known.
-function stepFrame(player, by, { times, frame } = {}) {
+// The frame before or after the current one: by the times of the frames if something behind the page knows them.
+async function stepFrame(player, by) {
   player.pause();
-  const now = player.currentTime;
-  if (!times?.length) { player.currentTime = clamp(now + by * (frame || FRAME), 0, player.duration || Infinity); return; }
+  const item = player.closest("[data-item]")?.dataset.item ?? fullItem;
+  const times = source.times ? await source.times(item).catch(() => null) : null, now = player.currentTime;
+  if (!times?.length) { player.currentTime = clamp(now + by * FRAME, 0, player.duration || Infinity); return; }
   const at = times.filter((time) => time <= now + 1e-4).length - 1, wanted = clamp(at + by, 0, times.length - 1);
   const next = times[wanted + 1] ?? times[wanted] + FRAME;
   player.currentTime = times[wanted] + Math.min(0.002, (next - times[wanted]) / 2);  // just behind its start, where rounding shows the frame before
@@ -161,6 +167,6 @@ function clipKeys() {
   const jump = (by) => { player.currentTime = clamp(player.currentTime + by, 0, player.duration || Infinity); };
   const keys = { p: () => clips.toggle(player) };
   if (player.tagName !== "VIDEO") return keys;
-  return { ...keys, ArrowLeft: () => jump(-1), ArrowRight: () => jump(1), ",": () => stepFrame(player, -1, watched?.player === player ? watched.record : {}), ".": () => stepFrame(player, 1, watched?.player === player ? watched.record : {}),
+  return { ...keys, ArrowLeft: () => jump(-1), ArrowRight: () => jump(1), ",": () => stepFrame(player, -1), ".": () => stepFrame(player, 1),
     m: () => { player.muted = !player.muted; }, ...(byId("full").open ? { "[": () => stepEvent(-1), "]": () => stepEvent(1), l: toggleLoop } : {}) };
 }

@@ -1,0 +1,373 @@
+"""Clips in the studio and the explorer: which files are played, to whom, in parts, with events, keys and stills."""
+
+import json
+import os
+from io import BytesIO
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("starlette", reason="starlette is not installed: pip install 'captious[studio]'")
+from starlette.testclient import TestClient
+from tests.studio.clips import write_clip
+from tests.studio.collect.test_rater_pages import Fields, browser
+from tests.studio.explore.conftest import REFERENCES, SYSTEMS
+from tests.studio.studies import OWNER
+
+from captious._evaluate import evaluate
+from captious.captions import CaptionSet
+from captious.errors import InputError
+from captious.options import Resampling
+from captious.studio import _videos
+from captious.studio._study_app import build_app
+from captious.studio._videos import match_events
+from captious.studio.access import Limit, Rules, find_sound_file, find_video_file, hash_token, make_token
+from captious.studio.collect.log import StudyLog
+from captious.studio.collect.rating_tasks import build_tasks
+from captious.studio.collect.study_check import check_plan
+from captious.studio.collect.study_plan import read_plan
+from captious.studio.explore._explorer_app import build_app as build_explorer
+from captious.studio.explore.explorer_table import open_table
+from captious.studio.explore.site import export_site
+
+TOKEN = "a-token-of-the-owner"
+# The first bytes of files, for what reads no more.
+WEBM = b"\x1a\x45\xdf\xa3" + bytes(200)
+AVI = b"RIFF\0\0\0\0AVI LIST" + bytes(200)
+SHORT = Resampling(samples=0)
+
+
+@pytest.fixture
+def clips(tmp_path):
+    """A folder with a file for every item that begins like a WebM video; the fourth is of a kind that nobody plays."""
+    folder = tmp_path / "clips"
+    folder.mkdir()
+    for key in "123":
+        (folder / f"{key}.webm").write_bytes(WEBM + key.encode())
+    (folder / "4.avi").write_bytes(AVI)
+    return folder
+
+
+@pytest.fixture
+def drawn(clips):
+    """The same folder with clips that a browser plays; the fourth is still of a kind that nobody plays."""
+    for key in "123":
+        write_clip(clips / f"{key}.webm", seconds=20 if key == "1" else 2)
+    write_clip(clips / "4.avi", seconds=1, codec="mpeg4")
+    return clips
+
+
+# Types and folders
+
+
+@pytest.mark.parametrize(
+    ("beginning", "kind"),
+    [
+        (b"\0\0\0\x20ftypisom", "video/mp4"),
+        (b"\0\0\0\x14ftypqt  ", "video/mp4"),
+        (b"\x1a\x45\xdf\xa3\x9fB\x86\x81", "video/webm"),
+        (b"OggS\0\2", "video/ogg"),
+    ],
+)
+def test_the_first_bytes_say_what_a_video_is(tmp_path, beginning, kind):
+    (tmp_path / "a.webm").write_bytes(beginning + bytes(20))
+    assert find_video_file(tmp_path, "a.webm")[1] == kind
+
+
+@pytest.mark.parametrize("beginning", [AVI, b"\0\0\1\xba", b"\0\0\0\x18ftypheic", b"<svg xmlns=", b""])
+def test_what_browsers_do_not_play_is_refused_with_the_way_to_convert_it(tmp_path, beginning):
+    (tmp_path / "a.mp4").write_bytes(beginning)
+    with pytest.raises(InputError, match=r"expected an MP4, WebM or Ogg video.* ffmpeg -i x -c:v libx264"):
+        find_video_file(tmp_path, "a.mp4")
+
+
+def test_the_folder_decides_what_an_mp4_file_is(shared_data):
+    folder = shared_data / "tiny_clips"
+    assert find_sound_file(folder, "sound.mp4")[1] == "audio/mp4"
+    assert find_video_file(folder, "counter.mp4")[1] == "video/mp4"
+    assert find_video_file(folder, "counter.webm")[1] == "video/webm"
+
+
+def test_videos_are_found_inside_the_folder_and_nowhere_else(tmp_path, clips):
+    (tmp_path / "secret.webm").write_bytes(WEBM)
+    (clips / "outward.webm").symlink_to(tmp_path / "secret.webm")
+    (clips / "inward.mp4").symlink_to(clips / "1.webm")
+    os.mkfifo(clips / "pipe.webm")
+    assert find_video_file(clips, "inward.mp4")[1] == "video/webm"
+    for name in ("../secret.webm", "outward.webm", str(tmp_path / "secret.webm"), "none.webm", "pipe.webm", "", "a\0"):
+        with pytest.raises(InputError, match="expected a"):
+            find_video_file(clips, name)
+
+
+# Studies
+
+
+def write_study(tmp_path, rows=(), **more):
+    """Captions of two systems, and the study that asks about them; `rows` are more columns of each item."""
+    columns = {row["id"]: row for row in rows}
+    for name, captions in SYSTEMS.items():
+        lines = [
+            {"id": key, "video": f"{key}.{'avi' if key == '4' else 'webm'}", "caption": text, **columns.get(key, {})}
+            for key, text in captions.items()
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    table = {"title": "Clips", "kind": "pairs", "captions": ["sat.jsonl", "oscar.jsonl"], "videos": "clips"}
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in {**table, "overlap": 1, **more}.items())
+    (tmp_path / "study.toml").write_text(text)
+    return read_plan(tmp_path / "study.toml")
+
+
+def begin_study(tmp_path, rows=(), **more):
+    """A study of clips that has begun, with its app, and a function that makes links of raters."""
+    plan = write_study(tmp_path, rows, **more)
+    log = StudyLog.open(tmp_path / "study.db")
+    log.begin(plan, build_tasks(plan))
+    app = build_app(log.plan(), log, Rules(), "http://127.0.0.1", OWNER, Limit(1000, seconds=1))
+
+    def link():
+        token = make_token()
+        log.add_raters([hash_token(token)])
+        return f"/r/{token}"
+
+    return SimpleNamespace(log=log, app=app, link=link)
+
+
+def video_of(text):
+    (video,) = [values for tag, values in Fields(text).tags if tag == "video"]
+    return video
+
+
+def test_a_rater_watches_the_clip_of_an_open_task_and_no_other(tmp_path, clips):
+    study = begin_study(tmp_path)
+    client = browser(study)
+    page = client.get(study.link())
+    video, name = video_of(page.text), Fields(page.text).hidden["page"]
+    assert {"controls", "muted", "playsinline"} <= video.keys() and not {"autoplay", "loop"} & video.keys()
+    assert video["preload"] == "metadata" and video["aria-label"] == "The video of this task"
+    assert video["src"] == f"/video/{name}" and ".webm" not in page.text and ".avi" not in page.text
+    assert "Caption" in page.text and "play or pause the video" in page.text
+    whole = client.get(video["src"])
+    if whole.status_code == 404:  # the task with the AVI file came first
+        page = client.get(f"/task/{name}")
+        pytest.fail("an AVI file is a task of its own")
+    assert whole.headers["content-type"] == "video/webm" and whole.content.startswith(WEBM[:4])
+    part = client.get(video["src"], headers={"range": "bytes=2-5"})
+    assert part.status_code == 206 and part.content == whole.content[2:6]
+    assert part.headers["content-range"] == f"bytes 2-5/{len(whole.content)}"
+    foreign = Fields(browser(study).get(study.link()).text).hidden["page"]
+    for kind in ("video", "poster", "strip"):
+        wrong = [f"/{kind}/t1", f"/{kind}/{foreign}", f"/{kind}/..%2fstudy.toml", f"/{kind}/%2e%2e"]
+        assert {client.get(path).status_code for path in wrong} == {404}
+    assert browser(study).get(video["src"]).status_code == 403
+    for path in clips.iterdir():
+        path.unlink()
+        path.symlink_to(tmp_path / "sat.jsonl")
+    assert client.get(video["src"]).status_code == 404, "a link out of the folder is not followed"
+
+
+def test_an_item_that_is_an_event_is_played_from_its_start_to_its_end(tmp_path, clips):
+    study = begin_study(tmp_path, [{"id": key, "start": 1.5, "end": 4} for key in "1234"])
+    page = browser(study).get(study.link()).text
+    assert video_of(page)["src"].endswith("#t=1.5,4") and "data-part" in video_of(page)
+    buttons = [values for tag, values in Fields(page).tags if tag == "button" and "data-start" in values]
+    assert [(one["data-start"], one["data-end"]) for one in buttons] == [("1.5", "4.0")]
+
+
+def test_the_owner_watches_it_too(tmp_path, drawn):
+    client = TestClient(begin_study(tmp_path).app, base_url="http://127.0.0.1")
+    assert client.get(f"/owner?token={OWNER}").status_code == 200
+    assert client.get("/owner/video/t1").headers["content-type"] == "video/webm"
+    assert client.get("/owner/poster/t1").headers["content-type"] == "image/jpeg"
+    assert client.get("/owner/video/t99").status_code == 404
+    page = client.get("/owner/tasks/t1").text
+    assert video_of(page)["src"] == "/owner/video/t1" and video_of(page)["preload"] == "none"
+    assert "/owner/poster/t1" in client.get("/owner/tasks").text
+
+
+def test_missing_clips_and_kinds_that_nobody_plays_are_reported_before_the_study_begins(tmp_path, clips):
+    found = [str(finding.message) for finding in check_plan(write_study(tmp_path)).findings]
+    assert any("1 video (id 4): '4.avi' in" in text and "ffmpeg -i x -c:v libx264" in text for text in found)
+    (clips / "2.webm").unlink()
+    with pytest.raises(InputError, match=r"clips: 1 id \(2\.webm\) without a video, expected one for every item"):
+        build_tasks(write_study(tmp_path))
+    tasks = build_tasks(write_study(tmp_path, missing="skip"))
+    assert [task.video for task in tasks] == ["1.webm", "3.webm", "4.avi"]
+    with pytest.raises(InputError, match="must_watch without videos"):
+        write_study(tmp_path, videos=None or "", must_watch=True, images="clips")
+
+
+def test_new_writes_a_study_of_clips(run, tmp_path, clips):
+    write_study(tmp_path)
+    arguments = ("--kind", "pairs", "--captions", tmp_path / "sat.jsonl", tmp_path / "oscar.jsonl")
+    code, out, _ = run("studio", "new", tmp_path / "own.toml", *arguments, "--videos", clips)
+    assert code == 0 and "4 tasks" in out
+    text = (tmp_path / "own.toml").read_text()
+    assert 'videos = "clips"' in text and '\nimages = "' not in text
+    assert "Which caption describes the video better?" in text and "Look at the video" in text
+
+
+# Explorer
+
+EVENTS = {
+    "sat": [[[0, 1], [8, 11], [15, 16]], None, None, None],
+    "oscar": [[[0, 10]], None, None, None],
+}
+REFERENCE_EVENTS = [[[0, 1], [8, 12]], None, None, None]
+
+
+def write_run(folder, name):
+    """A run of clips, the first with three events by sat and one by oscar; the third item is a part of its clip."""
+    captions = dict(SYSTEMS[name])
+    captions["1"] = ["a brown dog runs", "the dog is running", "a bus"] if name == "sat" else ["a cat"]
+    columns = {
+        "video": ["1.webm", "2.webm", "3.webm", "4.avi"],
+        "events": EVENTS[name],
+        "reference_events": REFERENCE_EVENTS,
+        "duration": [20.0, None, None, None],
+        "start": [None, None, 0.5, None],
+        "end": [None, None, 1.5, None],
+    }
+    made = CaptionSet.of(captions, REFERENCES, columns, name=f"{name}.json")
+    evaluate(made, "rouge,bleu(n=1)", resampling=SHORT).save(folder / name)
+    return folder / name
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return [write_run(tmp_path, name) for name in SYSTEMS]
+
+
+def client_of(table):
+    client = TestClient(build_explorer(table, TOKEN), base_url="http://127.0.0.1")
+    assert client.get(f"/?token={TOKEN}").status_code == 200
+    return client
+
+
+def test_the_explorer_plays_clips_of_the_named_folder_alone(tmp_path, runs, clips, monkeypatch):
+    monkeypatch.setattr("captious.studio.explore._explorer_app.can_decode", lambda: False)
+    client = client_of(open_table(runs[:1], videos=clips))
+    record = client.get("/api/item?id=1").json()
+    assert (record["video"], record["poster"], record["strip"]) == ("video/0", None, None), "without PyAV"
+    whole = client.get("/video/0")
+    assert whole.content == (clips / "1.webm").read_bytes() and whole.headers["content-type"] == "video/webm"
+    part = client.get("/video/0", headers={"range": "bytes=1-2"})
+    assert part.status_code == 206 and part.content == whole.content[1:3]
+    last = client.get("/api/item?id=4").json()
+    assert last["video"] is None and last["has_video"] and client.get("/video/3").status_code == 404
+    assert {client.get(path).status_code for path in ("/video/99", "/video/-1", "/video/../etc/passwd")} == {404}
+    (clips / "1.webm").unlink()
+    (tmp_path / "secret.webm").write_bytes(WEBM)
+    (clips / "1.webm").symlink_to(tmp_path / "secret.webm")
+    assert client.get("/video/0").status_code == 404
+    strange = TestClient(build_explorer(open_table(runs[:1], videos=clips), TOKEN), base_url="http://127.0.0.1")
+    assert strange.get("/video/1").status_code in (401, 403), "not without the token"
+
+
+def test_without_a_folder_the_page_says_how_to_name_it(runs):
+    table = open_table(runs)
+    assert client_of(table).get("/api/item?id=1").json()["video"] is None
+    assert any(
+        "videos are outside the run, such as 1.webm; name their folder with --videos" in one for one in table.warnings
+    )
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_every_system_has_the_events_of_its_own_captions(runs, clips, held, monkeypatch):
+    if not held:
+        monkeypatch.setattr("captious.studio.explore.explorer_table.HELD", -1)
+    record = client_of(open_table(runs, videos=clips)).get("/api/item?id=1").json()
+    assert record["events"] == [[0, 1], [8, 12]] and record["duration"] == 20
+    assert [own["events"] for own in record["systems"]] == [EVENTS["sat"][0], EVENTS["oscar"][0]]
+    # [8, 11] and [8, 12] share 3 of 4 seconds; [0, 10] and [8, 12] 2 of 12; [15, 16] overlaps no event.
+    assert record["systems"][0]["matches"] == [[0, 0, 1.0], [1, 1, 0.75]] and record["systems"][1]["matches"] == []
+    assert "events" not in record["fields"] and "video" not in record["fields"]
+
+
+def test_the_overlap_of_events_is_that_of_densevid_eval():
+    assert match_events([(0, 9)], [(0, 10)])[0].iou == 0.9
+    assert match_events([(0, 2)], [(4, 6)]) == [] and match_events([None], [(0, 1)]) == []
+    assert match_events([(5, 5)], [(5, 5)]) == [], "an event without length overlaps nothing"
+    assert [one.reference for one in match_events([(0, 10)], [(0, 6), (0, 9), None])] == [1]
+
+
+def test_meteor_of_matches_is_that_of_the_metric(runs, clips, compiled_meteor):
+    pytest.importorskip("pycocoevalcap", reason="METEOR's tables are not here: pip install 'captious[meteor]'")
+    values = client_of(open_table(runs, videos=clips)).get("/api/meteor?id=1").json()
+    pairs = {"0": "a brown dog runs", "1": "the dog is running"}
+    made = CaptionSet.of(pairs, {"0": REFERENCES["1"][:1], "1": REFERENCES["1"][1:]})
+    expected = evaluate(made, "meteor", resampling=SHORT).measurements["meteor"].values
+    assert values == [[pytest.approx(100 * value, abs=0.006) for value in expected], []]
+
+
+def test_a_poster_is_the_middle_frame_and_made_once(runs, drawn, monkeypatch):
+    from PIL import Image
+
+    client = client_of(open_table(runs, videos=drawn))
+    record = client.get("/api/item?id=2").json()
+    poster = client.get(f"/{record['poster']}")
+    image = Image.open(BytesIO(poster.content))
+    assert image.format == "JPEG" and image.size == (160, 120)
+    # The bar moves from the left edge to the right one, so it is in the middle of the middle frame.
+    row = [sum(image.convert("RGB").getpixel((x, 60))) for x in range(160)]
+    assert 60 < row.index(max(row)) < 100
+    strip = Image.open(BytesIO(client.get(f"/{record['strip']}").content))
+    assert strip.size == (6 * 160, 120)
+    monkeypatch.setattr(_videos, "_read_frames", lambda *given: pytest.fail("it was stored"))
+    assert client.get(f"/{record['poster']}").content == poster.content
+    assert client.get("/strip/99").status_code == client.get("/poster/99").status_code == 404
+
+
+def test_large_clips_have_small_posters(tmp_path, runs, clips):
+    from PIL import Image
+
+    write_clip(clips / "1.webm", seconds=1, size=(640, 480))
+    content = client_of(open_table(runs, videos=clips)).get("/poster/0").content
+    assert Image.open(BytesIO(content)).size == (320, 240)
+
+
+def test_the_times_of_frames_are_those_of_the_clip(runs, drawn):
+    client = client_of(open_table(runs, videos=drawn))
+    times = client.get("/api/times?id=2").json()
+    assert len(times) == 20 and times[:3] == pytest.approx([0, 0.1, 0.2], abs=0.002)
+    (drawn / "2.webm").write_bytes(WEBM)
+    assert client.get("/api/times?id=2").json() is None and client.get("/poster/1").status_code == 404
+
+
+# Pages without a server
+
+
+def data_of(folder):
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    assert "media-src 'self'" in text
+    return json.loads(text.split('id="data">')[1].split("</script>")[0])
+
+
+def test_a_page_without_a_server_has_the_clips_beside_it(tmp_path, runs, drawn):
+    export_site(open_table(runs, videos=drawn), tmp_path / "site")
+    data = data_of(tmp_path / "site")
+    assert data["videos"] == ["videos/0.webm", "videos/1.webm", "videos/2.webm", None]
+    assert data["strips"][:3] == [None] * 3 and data["has_video"] == [True] * 4
+    for name in (*data["posters"], data["strips"][3]):
+        assert (tmp_path / "site" / name).read_bytes().startswith(b"\xff\xd8\xff")
+    assert (tmp_path / "site/videos/1.webm").read_bytes() == (drawn / "2.webm").read_bytes()
+    assert data["events"][0][0] == EVENTS["sat"][0] and data["part"] == [None, None, [0.5, 1.5], None]
+    assert data["matches"][0][0] == [[0, 0, 1.0], [1, 1, 0.75]]
+
+
+def test_clips_that_are_too_large_are_refused_with_their_total(run, tmp_path, runs, clips):
+    (clips / "1.webm").write_bytes(WEBM + bytes(1_500_000))
+    arguments = ("view", *runs, "--videos", clips, "--out", tmp_path / "site")
+    code, _, error = run(*arguments, "--most-size", "1MB")
+    assert code == 2 and "the videos have 1.5 MB together, expected at most 1MB; pass --most-size" in error
+    assert error.count("\n") == 1 and not (tmp_path / "site").exists()
+    assert run(*arguments, "--most-size", "2MB")[0] == 0
+    assert (tmp_path / "site/videos/0.webm").stat().st_size > 1_500_000
+
+
+def test_a_study_of_selected_items_has_their_clips(runs, clips):
+    client = client_of(open_table(runs, videos=clips))
+    token = json.loads(client.get("/").text.split('id="about">')[1].split("</script>")[0])["token"]
+    made = client.post("/api/study", json={"ids": ["1", "2"], "name": "few"}, headers={"x-form-token": token}).json()
+    plan = read_plan(runs[0].parent / "few/study.toml")
+    assert made["items"] == 2 and plan.file(plan.videos).resolve() == clips.resolve()
+    assert sorted({task.video for task in build_tasks(plan)}) == ["1.webm", "2.webm"]
