@@ -114,6 +114,7 @@ def files(tmp_path, monkeypatch, compiled_meteor):
     shutil.copy(DEMO / "references.json", "refs.json")
     shutil.copytree(DEMO / "images", "photos")
     shutil.copytree(DEMO / "predictions", "predictions")
+    shutil.copytree(ROOT / "docs" / "clips", "clips")
     for name in ("long.jsonl", "styles.jsonl", "ratings.jsonl", "objects.jsonl", "objects.txt"):
         shutil.copy(DEMO / name, ".")
     write_json("first.json", rows[:30])

@@ -195,19 +195,22 @@ class VideoData:
     """A video in memory: the bytes of a file, its frames, or vectors of its frames that an encoder made elsewhere.
 
     Frames are a list of images (paths or `ImageData`), or an array of frames × height × width × 3, or channels first,
-    by the rules of `ImageData`. Vectors are an array of frames × dimension.
+    by the rules of `ImageData`. Vectors are an array of frames × dimension; ``digest`` names the file that they come
+    from in signatures.
     """
 
-    def __init__(self, value: Any, name: str = "video") -> None:
+    def __init__(self, value: Any, name: str = "video", digest: str | None = None) -> None:
         self.value, self.name = value, name
+        self.digest = digest
         if isinstance(value, (bytes, bytearray, memoryview)):
             self.value = bytes(value)
         elif _is_array(value):
             shape = tuple(value.shape)
             if len(shape) not in (2, 4) or 0 in shape:
+                size = " × ".join(map(str, shape))
                 raise InputError(
-                    f"{name}: an array of shape {' × '.join(map(str, shape))}, expected frames × height × width × 3, or "
-                    "frames × dimension of an encoder"
+                    f"{name}: an array of shape {size}, expected frames × height × width × 3, or frames × dimension "
+                    "of an encoder"
                 )
         elif isinstance(value, (list, tuple)) and value:
             self.value = tuple(_convert_frame(one, f"{name}, frame {number}") for number, one in enumerate(value))
@@ -253,7 +256,7 @@ class FileVideo(VideoData):
     """A video that is part of a file, such as a member of a tar; read from disk on each use."""
 
     def __init__(self, parts: FileParts, start: int, size: int, name: str) -> None:
-        self.parts, self.start, self.size, self.name = parts, start, size, name
+        self.parts, self.start, self.size, self.name, self.digest = parts, start, size, name, None
 
     @property
     def value(self) -> bytes:

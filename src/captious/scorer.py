@@ -289,7 +289,7 @@ def _score_candidates(metric: Metric, captions: CaptionSet, state: Any) -> tuple
     if isinstance(metric, CandidateMetric):
         values = metric.aggregate(np.asarray(metric.score_candidates(captions, state).rows))
         reasons = {}
-        if missing := find_missing_inputs(captions, metric.needs):
+        if missing := find_missing_inputs(captions, metric.needs, metric.reads_videos):
             owners = captions.candidates.owners.tolist()
             reasons = {index: missing[owner] for index, owner in enumerate(owners) if owner in missing}
         for index in np.flatnonzero(np.isnan(values)).tolist():

@@ -132,6 +132,7 @@ def check(
         _check_shapes,
         _check_overlaps,
         _check_images,
+        _check_videos,
     )
     findings += [finding for look in looked_at for finding in look(captions)]
     if questions is not None:
@@ -338,6 +339,14 @@ def _check_images(captions: CaptionSet) -> Iterable[Finding]:
             broken.setdefault(str(error).removeprefix(f"{image}: "), []).append(key)
     for reason, ids in broken.items():
         yield Finding("error", f"{format_count(ids, 'image')}: {reason}")
+
+
+def _check_videos(captions: CaptionSet) -> Iterable[Finding]:
+    """Warn about videos that do not exist, if some do; none is decoded."""
+    paths = {key: clip.video for key, clip in zip(captions.ids, captions.clips, strict=True) if clip is not None}
+    missing = [key for key, video in paths.items() if isinstance(video, str) and not Path(video).exists()]
+    if missing and len(missing) < len(paths):
+        yield Finding("warning", f"{format_count(missing, 'video')}: no such file or folder")
 
 
 def _check_questions(captions: CaptionSet, table: QuestionTable) -> Iterable[Finding]:

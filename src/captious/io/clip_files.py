@@ -80,7 +80,7 @@ class Timeline:
         chosen = rule.choose(self.times[first:last], self.keys[first:last], start or 0.0, stop)
         if len(chosen) > most:
             raise UnreadableVideo(
-                f"{name}: {rule} takes {len(chosen):,} of its frames, more than {most:,}; allow more with most_frames=..."
+                f"{name}: {rule} takes {len(chosen):,} frames, more than {most:,}; allow more with most_frames=..."
             )
         return first + chosen, last - first
 
@@ -246,7 +246,7 @@ class VideoFile:
         with suppress(self.av.FFmpegError):
             self._rewind()
             for frame in self._container.decode(self._stream):
-                return 90 * round(frame.rotation / 90)
+                return 90 * round(int(frame.rotation) / 90)
         return 0
 
     def _breaks_off(self) -> bool:
@@ -336,7 +336,8 @@ def _make_timeline(
 
 def _is_cover(stream: Any) -> bool:
     """Return True for the still picture of a sound file."""
-    return bool(getattr(stream, "disposition", 0) & 0x400)
+    disposition = getattr(stream, "disposition", 0)
+    return bool(getattr(disposition, "value", disposition) & 0x400)  # an enumeration, of integers or not
 
 
 def _is_cut_short(file: IO[bytes]) -> bool:

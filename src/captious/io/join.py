@@ -20,7 +20,7 @@ import numpy as np
 
 from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.languages import refuse_other_script
-from captious.captions import VIDEO, CaptionSet, ImageData, Origin, Ragged
+from captious.captions import VIDEO, CaptionSet, Origin, Ragged
 from captious.errors import InputError
 from captious.io.columns import (
     AUDIO_COLUMN,

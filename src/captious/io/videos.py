@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from captious._core.files import read_regular
-from captious.captions import ImageSource, VideoData, VideoSource
+from captious._core.files import digest, read_regular
+from captious.captions import VIDEO, CaptionSet, ImageSource, VideoData, VideoSource
 from captious.errors import InputError
 from captious.io.columns import VECTOR_SUFFIXES, VIDEO_SUFFIXES
 from captious.io.images import SUFFIXES, ImageFolder
@@ -83,7 +83,8 @@ def match_videos(
     if isinstance(videos, (str, os.PathLike)):
         path = Path(videos)
         if path.suffix.lower() == ".npz" and not path.is_dir():
-            videos = {key: VideoData(array, f"{path.name}: {key}") for key, array in read_vectors(path).items()}
+            mark = digest(read_regular(path))
+            videos = {key: VideoData(array, f"{path.name}: {key}", mark) for key, array in read_vectors(path).items()}
         else:
             return find_videos(path, ids, names)
     if hasattr(videos, "index") and hasattr(videos, "to_dict"):  # a pandas series
@@ -131,7 +132,7 @@ def _check_video(value: Any, key: str) -> VideoSource | None:
 
 
 def list_frames(folder: str | Path) -> list[str]:
-    """Return the images of a folder of frames: by the numbers in their names, then by name; ``2.jpg`` before ``10.jpg``.
+    """Return the images of a folder of frames by the numbers in their names, ``2.jpg`` before ``10.jpg``, then by name.
 
     Raise UnreadableVideo if there is none.
     """
@@ -170,18 +171,59 @@ def load_vectors(video: VideoSource) -> npt.NDArray[np.float32] | None:
 
 def read_vectors(path: str | Path) -> dict[str, npt.NDArray[np.float32]]:
     """Read the arrays of a ``.npy`` or ``.npz`` file, each frames × dimension, by name."""
-    expected = "expected vectors of frames in a .npy or .npz file"
     try:
-        loaded = np.load(io.BytesIO(read_regular(path)), allow_pickle=False)
-        arrays = {name: loaded[name] for name in loaded.files} if hasattr(loaded, "files") else {"": loaded}
+        return parse_vectors(read_regular(path), str(path))
     except FileNotFoundError:
         raise UnreadableVideo(f"{path}: {NO_VIDEO}") from None
+    except OSError as error:
+        raise UnreadableVideo(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def parse_vectors(content: bytes, where: str) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the arrays of a ``.npy`` or ``.npz`` file by name. Raise UnreadableVideo if they are no vectors."""
+    try:
+        loaded = np.load(io.BytesIO(content), allow_pickle=False)
+        arrays = {name: loaded[name] for name in loaded.files} if hasattr(loaded, "files") else {"": loaded}
     except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
-        raise UnreadableVideo(f"{path}: {expected} ({str(error)[:80]})") from None
+        raise UnreadableVideo(
+            f"{where}: expected vectors of frames in a .npy or .npz file ({str(error)[:80]})"
+        ) from None
     for name, array in arrays.items():
         if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
             shape = " × ".join(map(str, array.shape))
             raise UnreadableVideo(
-                f"{path}: {name or 'the array'} is {array.dtype} of shape {shape}, expected frames × dimension"
+                f"{where}: {name or 'the array'} is {array.dtype} of shape {shape}, expected frames × dimension"
             )
     return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def describe_frames(captions: CaptionSet) -> str:
+    """Return how frames of a set's videos are chosen, for signatures: the rule, and a digest of vectors made elsewhere.
+
+    >>> describe_frames(CaptionSet.of({"1": "a dog"}, columns={"video": ["a.mp4"]}))
+    'uniform:10'
+    """
+    videos = [video for video in captions.columns.get(VIDEO, ()) if video]
+    given = [video for video in videos if _has_vectors(video)]
+    parts = [str(captions.frames)] if len(given) < len(videos) or not videos else []
+    if given:
+        marks = sorted({mark for video in given if (mark := _digest_vectors(video))})
+        mark = marks[0] if len(marks) == 1 else digest("".join(marks).encode()) if marks else ""
+        parts.append(f"features#{mark}" if mark else "features")
+    return ",".join(parts)
+
+
+def _has_vectors(video: Any) -> bool:
+    if isinstance(video, VideoData):
+        return video.has_vectors
+    return isinstance(video, str) and video.lower().endswith(VECTOR_SUFFIXES)
+
+
+def _digest_vectors(video: VideoSource) -> str:
+    """Return a digest of vectors: of the file that they come from, or of the numbers."""
+    try:
+        if isinstance(video, VideoData):
+            return digest(video.vectors().tobytes()) if video.digest is None else video.digest
+        return digest(read_regular(video))
+    except (OSError, InputError):  # the metric gives the reason
+        return ""

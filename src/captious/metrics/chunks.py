@@ -17,6 +17,7 @@ import numpy as np
 
 from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
+from captious.metrics.abilities import ReadsFrames
 from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement
 from captious.metrics.statistic_rows import Scored
@@ -141,6 +142,10 @@ def measure_shard(
     measurements = {}
     for metric in by_chunk:
         measurements[metric] = metric.measurement(captions, all_states[metric], Scored.join(parts.pop(metric), sizes))
+    if captions.has_videos:
+        # A clip that has to be decoded for one metric is encoded for the others too.
+        readers = [metric for metric in metrics if isinstance(metric, ReadsFrames)]
+        captions.keep("frame encoders", [encoder for metric in readers for encoder in metric.frame_encoders()])
     for metric in metrics:
         if not metric.by_chunk:
             step(metric.label)

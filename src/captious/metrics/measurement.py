@@ -58,6 +58,7 @@ class Signature:
             settings={
                 **metric.text_settings(captions),
                 **metric.model_settings(state),
+                **metric.frame_settings(captions),
                 **metric.settings(state),
                 **({"list": captions.selection} if captions.selection else {}),
                 **get_package_version(type(metric)),

@@ -4,12 +4,14 @@ import captious.models.chat.messages
 import captious.models.chat.replies
 import captious.models.checkpoints
 import captious.models.clip
+import captious.models.clip_frames
 import captious.models.cost
 import captious.models.decoding
 import captious.models.devices
 import captious.models.domain
 import captious.models.factual
 import captious.models.fluency
+import captious.models.frame_features
 import captious.models.fusion
 import captious.models.hidden_states
 import captious.models.hub

@@ -149,6 +149,8 @@ def serve(parent: Pipes) -> None:
     parent.send(True)
     while True:
         source = parent.receive()
+        if source is None:  # the end of a file that did not open
+            continue
         try:
             file = VideoFile(source)
         except (UnreadableVideo, MemoryError) as error:
@@ -251,7 +253,7 @@ def list_clip_images(clip: Clip, rule: FrameRule) -> FrameList | None:
     if rule.needs_times or clip.start is not None or clip.end is not None:
         what = str(rule) if rule.needs_times else "start and end"
         raise UnreadableVideo(f"{clip}: is given by its frames, which have no times, and {what} needs times")
-    numbers = rule.choose(np.arange(len(images))).tolist()
+    numbers = rule.choose(np.arange(len(images), dtype=np.float64)).tolist()
     most = get_runtime().most_frames
     if len(numbers) > most:
         raise UnreadableVideo(

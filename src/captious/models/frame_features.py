@@ -7,7 +7,7 @@ opens no video. Frames that are image files are stored as images are. Vectors ha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from captious.captions import Clip, VideoData, VideoSource
 from captious.errors import InputError
 from captious.io.clip_files import Timeline
 from captious.io.videos import UnreadableVideo, load_vectors
+from captious.models._gpu.preparation import is_on_gpu
 from captious.models.clip_frames import (
     Decoded,
     count_clip_workers,
@@ -31,7 +32,7 @@ from captious.models.clip_frames import (
 )
 from captious.models.encoder import Encoder, Features, note_model
 from captious.models.features import NOT_FINITE, gather, get_vector_space, image_features, normalize_rows, put_vectors
-from captious.models.pipeline import Fetch, OomBackoff, Start, is_on_gpu, make_image_start
+from captious.models.pipeline import Fetch, OomBackoff, Start, make_image_start
 from captious.models.segments import FeatureSpace, as_keys, hash_content
 from captious.models.store import Store, get_file_state, lookup, open_file_index, open_store, record
 from captious.options import get_runtime
@@ -43,7 +44,7 @@ TIMELINES = FeatureSpace("", "timelines", "clips", (ROW,), "uint8")
 
 @dataclass(frozen=True, eq=False)
 class FrameVectors:
-    """Vectors of the chosen frames of n clips. Frame ``j`` of clip ``i`` is at ``offsets[i] + j`` of the flat arrays."""
+    """Vectors of the chosen frames of n clips. Frame j of clip i is at ``offsets[i] + j`` of the flat arrays."""
 
     rows: Features
     """u × d, of unit length."""
@@ -413,8 +414,3 @@ def read_timeline(store: Store, digest: bytes) -> Timeline | None:
 
 def _make_row_key(digest: bytes, number: int) -> bytes:
     return hash_content(digest + b"timeline" + number.to_bytes(4, "big"))
-
-
-def iterate_faults(vectors: FrameVectors) -> Iterator[tuple[int, str]]:
-    """Yield the clips without frames, with the reasons."""
-    yield from vectors.faults.items()

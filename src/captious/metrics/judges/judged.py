@@ -245,7 +245,8 @@ class JudgedMetric(MeanMetric):
         units = captions
         if not self.candidates_together:
             units = captions.once("candidates alone", captions.split_candidates)
-        return units, {**find_blank_texts(units, "references" in self.needs), **find_missing_inputs(units, self.needs)}
+        missing = find_missing_inputs(units, self.needs, self.reads_videos)
+        return units, {**find_blank_texts(units, "references" in self.needs), **missing}
 
     def _get_owners(self, captions: CaptionSet) -> Ints:
         """Return the item index of each unit."""

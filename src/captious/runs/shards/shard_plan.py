@@ -125,17 +125,17 @@ def collect_reading_facts(reading: Reading, store_references: bool = True, store
     """Collect the reading options that differ from their default, for the marker.
 
     The marker may be published with the run: it has only the last part of absolute paths. A reference file is named
-    with the digest of its content, so that a changed file is noticed. Raises InputError for references or images in
-    memory, which workers cannot read.
+    with the digest of its content, so that a changed file is noticed. Raises InputError for references, images or
+    videos in memory, which workers cannot read.
     """
     facts: dict[str, Any] = {}
     for option in fields(reading):
         value = getattr(reading, option.name)
-        if option.name in ("references", "images") and not isinstance(value, (str, os.PathLike, NoneType)):
+        if option.name in ("references", "images", "videos") and not isinstance(value, (str, os.PathLike, NoneType)):
             raise InputError(f"{option.name}: {type(value).__name__}, expected a path that every worker can read")
         if value != option.default:
             facts[option.name] = value if isinstance(value, bool) else os.fspath(value)
-    facts |= {name: hide_folder(facts[name]) for name in ("references", "images", "items") if name in facts}
+    facts |= {name: hide_folder(facts[name]) for name in ("references", "images", "videos", "items") if name in facts}
     if reading.references is not None:
         folder, name = split_address(os.fspath(reading.references))
         facts["references"] += f"#{digest(Storage.at(folder).read(name))}"
