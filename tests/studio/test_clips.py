@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from io import BytesIO
 from types import SimpleNamespace
 
@@ -17,10 +18,11 @@ from tests.studio.studies import OWNER
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.models import clip_stills
 from captious.options import Resampling
-from captious.studio import _videos
+from captious.runs import open_run
 from captious.studio._study_app import build_app
-from captious.studio._videos import match_events
+from captious.studio._video_events import match_events
 from captious.studio.access import Limit, Rules, find_sound_file, find_video_file, hash_token, make_token
 from captious.studio.collect.log import StudyLog
 from captious.studio.collect.rating_tasks import build_tasks
@@ -308,7 +310,7 @@ def test_a_poster_is_the_middle_frame_and_made_once(runs, drawn, monkeypatch):
     assert 60 < row.index(max(row)) < 100
     strip = Image.open(BytesIO(client.get(f"/{record['strip']}").content))
     assert strip.size == (6 * 160, 120)
-    monkeypatch.setattr(_videos, "_read_frames", lambda *given: pytest.fail("it was stored"))
+    monkeypatch.setattr(clip_stills, "_read_frames", lambda *given: pytest.fail("it was stored"))
     assert client.get(f"/{record['poster']}").content == poster.content
     assert client.get("/strip/99").status_code == client.get("/poster/99").status_code == 404
 
@@ -327,6 +329,33 @@ def test_the_times_of_frames_are_those_of_the_clip(runs, drawn):
     assert len(times) == 20 and times[:3] == pytest.approx([0, 0.1, 0.2], abs=0.002)
     (drawn / "2.webm").write_bytes(WEBM)
     assert client.get("/api/times?id=2").json() is None and client.get("/poster/1").status_code == 404
+
+
+# The page of a report
+
+
+def make_report(drawn, number=2):
+    videos = [str(drawn / f"{1 + place % 2}.webm") for place in range(number)]
+    captions = {str(key): "a bar" for key in range(number)}
+    made = CaptionSet.of(captions, {key: ["a bar moves"] for key in captions}, {"video": videos})
+    return evaluate(made, "rouge", resampling=SHORT)
+
+
+def test_a_report_has_posters_and_no_clips(drawn, tmp_path):
+    make_report(drawn).save(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert len(set(re.findall(r"data:image/\w+;base64,[^\"]+", text))) == 2 and "<video" not in text
+    make_report(drawn).save(tmp_path / "run")
+    open_run(tmp_path / "run").save(tmp_path / "again.html")
+    again = (tmp_path / "again.html").read_text(encoding="utf-8")
+    assert "data:image/" not in again, "a stored run may come from elsewhere, and name any file"
+
+
+def test_a_large_report_opens_no_clip(drawn, tmp_path, monkeypatch):
+    monkeypatch.setattr("captious.runs.report_sections.MOST_POSTERS", 2)
+    monkeypatch.setattr(clip_stills, "_read_frames", lambda *given: pytest.fail("too many to open"))
+    make_report(drawn, 3).save(tmp_path / "report.html")
+    assert "data:image/" not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 # Pages without a server

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from captious.studio._videos import can_decode, find_events, find_part
+from captious.models.clip_stills import can_decode
+from captious.studio._video_events import find_events, find_part
 from captious.studio.collect.rating_tasks import Task
 
 # Most events of a page.

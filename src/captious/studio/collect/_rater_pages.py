@@ -21,7 +21,8 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import BaseRoute, Route
 
 from captious.errors import InputError
-from captious.studio._videos import Part, find_part, make_poster, make_strip
+from captious.models.clip_stills import make_poster, make_strip
+from captious.studio._video_events import Part, find_part
 from captious.studio.access import (
     Limit,
     Rules,

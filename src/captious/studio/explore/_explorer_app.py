@@ -24,11 +24,12 @@ from captious.captions import VIDEO
 from captious.errors import InputError, format_one_line, require
 from captious.io.columns import AUDIO_COLUMN
 from captious.io.storage import is_remote
+from captious.models.clip_stills import can_decode
 from captious.render import Document
 from captious.render.html import get_policy
 from captious.render.html import render_page as document_page
 from captious.runs.folder import name_system_folders
-from captious.studio._videos import PART, Part, can_decode, find_part
+from captious.studio._video_events import PART, Part, find_part
 from captious.studio.access import App, Guard, Rules, TokenGate, is_same_token, make_form_token
 from captious.studio.collect.new import new_plan
 from captious.studio.explore import _chart_data as charts

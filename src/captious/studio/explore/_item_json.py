@@ -17,7 +17,7 @@ from captious.render.sections import convert_sections
 from captious.runs.report import make_report
 from captious.runs.run_tables import parse_reasons
 from captious.runs.stored import find_known_metrics
-from captious.studio._videos import EVENTS, PART, REFERENCE_EVENTS, Match, find_events, find_part, match_events
+from captious.studio._video_events import EVENTS, PART, REFERENCE_EVENTS, Match, find_events, find_part, match_events
 from captious.studio.explore._rater_answers import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 

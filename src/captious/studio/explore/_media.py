@@ -17,8 +17,9 @@ from captious.errors import InputError
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote
 from captious.io.videos import VideoFolder
+from captious.models.clip_stills import can_decode, make_poster, make_strip, read_times
 from captious.render.items import make_small_image
-from captious.studio._videos import Part, can_decode, make_poster, make_strip, read_times
+from captious.studio._video_events import Part
 from captious.studio.access import find_image_file, find_media_path, find_sound_file, find_video_file
 
 # Longest side of a thumbnail in pixels.

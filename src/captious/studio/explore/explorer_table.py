@@ -39,7 +39,7 @@ from captious.io.columns import AUDIO_COLUMN
 from captious.runs.filters import STORED, FilterColumn, FilterSchema, connect, list_caption_columns, make_column
 from captious.runs.folder import Run, open_runs
 from captious.runs.run_tables import TEXTS
-from captious.studio._videos import EVENTS
+from captious.studio._video_events import EVENTS
 from captious.studio.explore._media import Media, Pictures, Sounds, Videos
 from captious.studio.explore._rater_answers import (
     RATING,

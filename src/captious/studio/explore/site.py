@@ -13,12 +13,13 @@ from captious._core.files import OUTPUT, whole_folder
 from captious.captions import VIDEO
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
+from captious.models.clip_stills import can_decode
 from captious.models.store import parse_size
 from captious.render import Document
 from captious.render.exports import dumps, get_provenance
 from captious.render.html import render_page as document_page
 from captious.render.items import DECIMALS, make_small_image
-from captious.studio._videos import PART, can_decode, find_part
+from captious.studio._video_events import PART, find_part
 from captious.studio.explore._item_json import Addresses, Records, find_first, find_matches, score_matches
 from captious.studio.explore._page import (
     POLICY,

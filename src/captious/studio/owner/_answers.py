@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from captious.studio._videos import can_decode, make_poster
+from captious.models.clip_stills import can_decode, make_poster
 from captious.studio.collect._clips import describe_clip
 from captious.studio.collect._events import Answered
 from captious.studio.collect._rater_pages import (

@@ -1,33 +1,25 @@
-"""Videos of pages: events, a poster of the middle frame, and a strip of frames for browsers that do not play them."""
+"""Stills of videos for pages: a poster of the middle frame, a strip of frames, and the times of all frames."""
 
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from captious._core.files import digest, get_data_folder, write_atomically
 from captious._core.frame_rules import FrameRule
 from captious.captions import Clip
 from captious.errors import InputError
+from captious.models.clip_frames import open_clip_decoders, read_frames
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Start and end of an event in seconds.
-Part = tuple[float, float]
-# Columns with start and end of each caption and of each reference.
-# Those of an item that is one event of a video are two columns.
-PART = ("start", "end")
-EVENTS, REFERENCE_EVENTS = "events", "reference_events"
-# Smallest overlap of a match.
-MATCHING = 0.5
 # Longest side of a poster in pixels.
 SIDE = 320
 # Frames of a strip, and the longest side of each in pixels.
@@ -39,74 +31,13 @@ MOST_TIMES = 20_000
 _DECODING = Lock()
 
 
-def find_part(fields: Mapping[str, Any]) -> Part | None:
-    """Return the start and end of an item that is one event of a video; None if it is the whole video.
-
-    >>> find_part({"start": 1.5, "end": 4}), find_part({"start": 4, "end": 1}), find_part({})
-    ((1.5, 4.0), None, None)
-    """
-    part = parse_event([fields.get(name) for name in PART])
-    return part if part and part[0] < part[1] else None
-
-
-def find_events(value: Any) -> list[Part | None]:
-    """Return the events of a column as pairs of seconds, None in the place of what is not one.
-
-    >>> find_events([[0, 2.5], [3, 1], "x", None, [4, 5]])
-    [(0.0, 2.5), None, None, None, (4.0, 5.0)]
-    """
-    return [parse_event(pair) for pair in value] if isinstance(value, (list, tuple)) else []
-
-
-def parse_event(pair: Any) -> Part | None:
-    """Return the start and end of an event in seconds; None if the value is not one."""
-    if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(map(_is_time, pair)) or pair[0] > pair[1]:
-        return None
-    return float(pair[0]), float(pair[1])
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-
-
-class Match(NamedTuple):
-    """A caption of an event, and the reference whose event it overlaps most."""
-
-    candidate: int
-    reference: int
-    iou: float
-
-
-def match_events(events: Sequence[Part | None], references: Sequence[Part | None]) -> list[Match]:
-    """Match each event with the reference event of the largest overlap, if their IoU is at least one half.
-
-    The IoU is that of densevid_eval, whose denominator never exceeds the sum of both lengths.
-
-    >>> match_events([(0, 9), (30, 40)], [(0, 10), (12, 20)])
-    [Match(candidate=0, reference=0, iou=0.9)]
-    """
-    matches = []
-    for candidate, event in enumerate(events):
-        ious = [_compute_iou(event, other) if event and other else 0.0 for other in references]
-        best = max(range(len(ious)), key=ious.__getitem__, default=0)
-        if ious and ious[best] >= MATCHING:
-            matches.append(Match(candidate, best, round(ious[best], 4)))
-    return matches
-
-
-def _compute_iou(one: Part, other: Part) -> float:
-    both = max(0.0, min(one[1], other[1]) - max(one[0], other[0]))
-    either = max(one[1], other[1]) - min(one[0], other[0])
-    return both / (min(either, one[1] - one[0] + other[1] - other[0]) + 1e-8)
-
-
 @cache
 def can_decode() -> bool:
     """Return True if PyAV is installed; without it there are no stills, and browsers show the first frame."""
     return importlib.util.find_spec("av") is not None
 
 
-def make_poster(path: Path, part: Part | None = None, kept: Path | None = None) -> bytes | None:
+def make_poster(path: Path, part: tuple[float, float] | None = None, kept: Path | None = None) -> bytes | None:
     """Return the middle frame of a video, or of a part of it, as a JPEG of at most 320 pixels.
 
     Stills are cached in the data folder of the user, or in ``kept``. None if the video cannot be decoded.
@@ -114,13 +45,17 @@ def make_poster(path: Path, part: Part | None = None, kept: Path | None = None) 
     return _make_still(path, part, 1, _scale_frame, kept)
 
 
-def make_strip(path: Path, part: Part | None = None, kept: Path | None = None) -> bytes | None:
+def make_strip(path: Path, part: tuple[float, float] | None = None, kept: Path | None = None) -> bytes | None:
     """Return frames of a video, or of a part of it, side by side as one JPEG; None if it cannot be decoded."""
     return _make_still(path, part, FRAMES, _join_frames, kept)
 
 
 def _make_still(
-    path: Path, part: Part | None, number: int, draw: Callable[[Sequence[Image]], Image], kept: Path | None
+    path: Path,
+    part: tuple[float, float] | None,
+    number: int,
+    draw: Callable[[Sequence[Image]], Image],
+    kept: Path | None,
 ) -> bytes | None:
     try:
         facts = path.stat()
@@ -141,10 +76,8 @@ def _make_still(
     return buffer.getvalue()
 
 
-def _read_frames(path: Path, part: Part | None, number: int) -> list[Image]:
+def _read_frames(path: Path, part: tuple[float, float] | None, number: int) -> list[Image]:
     """Return frames from the middle of equal parts; none if the video cannot be decoded."""
-    from captious.models.clip_frames import read_frames
-
     clip = Clip(str(path), *(part or (None, None)))
     with _DECODING:
         (frames,) = read_frames([clip], FrameRule("middle", number))
@@ -156,8 +89,6 @@ def read_times(path: Path) -> list[float] | None:
 
     A worker process reads the packets, since a crafted file can crash FFmpeg.
     """
-    from captious.models.clip_frames import open_clip_decoders
-
     with _DECODING, open_clip_decoders([None], 1) as lend, lend() as process:
         try:
             with process.limit_time(str(path)):
