@@ -536,7 +536,7 @@ def test_a_study_in_another_language(language, direction, captions, chromium, st
         with phone.expect_navigation():
             phone.locator("button[value=yes]").tap()
         assert phone.evaluate("document.documentElement.scrollWidth") == 360
-        phone.wait_for_function("() => document.querySelector('.prose img').complete")
+        expect(phone.locator(".prose img")).to_have_js_property("complete", True)
         assert phone.locator(".prose img").evaluate("one => one.naturalWidth") == 320
     with visitor(chromium) as tab:
         cut = scissors(tab)

@@ -70,7 +70,8 @@ def render_prose(text: str, addresses: Mapping[str, str], alt: str) -> Markup:
             token.attrSet("dir", "auto")
         for image in _list_images(token):
             address = addresses.get(_get_file_name(image), "")
-            image.attrs = {"src": address, "alt": "", "loading": "lazy"}
+            # Not lazy: who unfolds the instructions after the network is gone still sees their images.
+            image.attrs = {"src": address, "alt": ""}
             if not image.content:
                 image.children = parser.parseInline(alt)[0].children
     return Markup(parser.renderer.render(tokens, parser.options, {}))  # the parser escapes everything
