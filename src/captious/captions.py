@@ -760,6 +760,8 @@ def _convert_video(value: Any, key: str) -> Any:
         return os.fspath(value)
     if isinstance(value, Mapping) and not value.get("bytes"):
         return value.get("path", value)
+    if isinstance(value, (list, tuple)) and any(isinstance(one, (bool, int, float, NoneType)) for one in value):
+        return value  # a column of that name with something else in it
     return VideoData.of(value, f"video of {key}") or value
 
 

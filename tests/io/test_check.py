@@ -168,3 +168,5 @@ def test_videos_that_are_missing(tmp_path):
     messages = [finding.message for finding in check(rows).findings]
     assert [message for message in messages if "video" in message] == ["1 video (id b): no such file or folder"]
     assert not any("video" in finding.message for finding in check(rows[1:]).findings)  # a run would refuse this
+    parts = [{**rows[0], "start": 3, "end": 1}]
+    assert any("ends (1) before it starts (3)" in finding.message for finding in check(parts).findings)

@@ -28,6 +28,11 @@ def test_columns_that_name_no_video():
     assert read({"id": 1, "file_name": "a.gif"}).clips == [Clip("a.gif")]
 
 
+def test_a_column_of_numbers_is_no_video():
+    captions = read({"id": 1, "video": [1, 2]}, {"id": 2, "video": 7})
+    assert captions.columns == {"video": ([1, 2], 7)} and not captions.has_videos and captions.clips == [None, None]
+
+
 def test_an_image_and_a_video_of_one_item():
     captions = read({"id": 1, "image": "a.jpg", "video": "a.mp4"}, {"id": 2, "image": "b.jpg", "video": None})
     assert captions.images == ["a.jpg", "b.jpg"] and captions.clips == [Clip("a.mp4"), None]
@@ -48,7 +53,10 @@ def test_parts_of_videos():
         ({"end": float("nan")}, "id '1': end is 'nan', expected seconds"),
     ]:
         with pytest.raises(InputError, match=line):
-            read({"id": 1, "video": "a.mp4", **part})
+            read({"id": 1, "video": "a.mp4", **part}, frames="all")
+        captions = read({"id": 1, "video": "a.mp4", **part})  # metrics of texts may ignore it
+        with pytest.raises(InputError, match=line):
+            _ = captions.clips
     assert read({"id": 1, "start": "early"}).columns == {"start": ("early",)}  # without a video it means nothing
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
 from captious.captions import CaptionSet, ImageData, Ragged
+from captious.errors import InputError
 from captious.io.formats import get_name
 from captious.io.join import format_first, join
 from captious.io.read import gather, reading_of
@@ -343,7 +344,12 @@ def _check_images(captions: CaptionSet) -> Iterable[Finding]:
 
 def _check_videos(captions: CaptionSet) -> Iterable[Finding]:
     """Warn about videos that do not exist, if some do; none is decoded."""
-    paths = {key: clip.video for key, clip in zip(captions.ids, captions.clips, strict=True) if clip is not None}
+    try:
+        clips = captions.clips
+    except InputError as error:
+        yield Finding("error", str(error))
+        return
+    paths = {key: clip.video for key, clip in zip(captions.ids, clips, strict=True) if clip is not None}
     missing = [key for key, video in paths.items() if isinstance(video, str) and not Path(video).exists()]
     if missing and len(missing) < len(paths):
         yield Finding("warning", f"{format_count(missing, 'video')}: no such file or folder")

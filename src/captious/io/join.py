@@ -557,10 +557,11 @@ def join(
         origin=_make_origin(candidates, others, reading, name, references_name, remarks),
         frames=FrameRule.parse(reading.frames or DEFAULT_FRAMES),
     )
-    try:
-        captions.clips  # noqa: B018  # checks where the parts of videos start and end
-    except InputError as error:
-        complain(str(error))
+    if reading.videos is not None or reading.frames is not None:  # otherwise the videos may not be needed
+        try:
+            captions.clips  # noqa: B018  # checks where parts of videos start and end
+        except InputError as error:
+            complain(str(error))
     return set_language(captions, reading.language, complain)
 
 
