@@ -41,6 +41,7 @@ MEANING = {
     "looks.number": "looks keep their error only if they were planned before the first answer",
     "seed": "the pages that raters saw were drawn by it",
     "stratum": "tasks were shared out by it",
+    "must_watch": "raters may have answered without watching the video, or had to watch it",
     "practice": "raters have practiced other tasks",
     "questions": "raters have answered the questions as they were",
 }
