@@ -79,6 +79,19 @@ def simulate_difference(rho: float, number: int, random: np.random.Generator) ->
     return covers(estimate_means(population, answers), np.array([1.0, -1.0]), 0.0)
 
 
+def simulate_different_images(rho: float, random: np.random.Generator) -> bool:
+    """Return whether the interval of the difference of two equal systems contains 0, rated on 80 and 30 images."""
+    images = 1000
+    shared, own = random.normal(size=images), random.normal(size=(2, images))
+    quality = (math.sqrt(0.5) * shared + math.sqrt(0.5) * own).ravel()
+    item = np.concatenate([np.arange(80), images + 80 + np.arange(30)])
+    population = Population(
+        np.repeat([0, 1], images), np.tile(np.arange(images), 2), correlated(quality, rho, random)[:, None]
+    )
+    answers = Answers(item, rate(MEAN + SPREAD * quality)[item])
+    return covers(estimate_means(population, answers), np.array([1.0, -1.0]), 0.0)
+
+
 def simulate_raters(design: tuple[int, int, int], random: np.random.Generator) -> tuple[float, float, float, bool]:
     """Return shares of four equal systems' means and differences that are covered with a metric, and a false alarm."""
     raters, overlap, images = design
@@ -137,17 +150,23 @@ def simulate_wins(rate_of_wins: float, number: int, random: np.random.Generator)
     return low <= rate_of_wins <= high
 
 
-def simulate_items(overlap: int, random: np.random.Generator) -> bool:
-    """Return whether the interval for exactly 400 captions, 100 of them rated, contains their mean by all raters."""
+def simulate_items(overlap: int, random: np.random.Generator) -> tuple[bool, bool]:
+    """Return whether intervals for exactly 400 captions, 100 of them rated, contain the mean that they are for.
+
+    The first is for the mean by all raters (``items``), the second for that of what the same raters would say of all
+    400 (``ratings``).
+    """
     quality = random.normal(size=400)
     ends = np.array([1.5, 2.5, 3.5, 4.5])
     from scipy.special import ndtr
 
     truth = float((5 - ndtr((ends[:, None] - MEAN - 0.9 * quality) / 0.6).sum(axis=0)).mean())
-    item = np.repeat(np.arange(100), overlap)
+    item = np.repeat(np.arange(400), overlap)
     rating = rate(MEAN + 0.9 * quality[item] + random.normal(0, 0.6, len(item)))
     population = Population(np.zeros(400, int), np.arange(400), correlated(quality, 0.6, random)[:, None])
-    return covers(estimate_means(population, Answers(item, rating), target="items"), np.ones(1), truth)
+    answers = Answers(item[: 100 * overlap], rating[: 100 * overlap])
+    items, ratings = (estimate_means(population, answers, target=target) for target in ("items", "ratings"))
+    return covers(items, np.ones(1), truth), covers(ratings, np.ones(1), float(rating.mean()))
 
 
 def simulate_looks(times: list[int], planned: int, kind: str, random: np.random.Generator) -> bool:
@@ -186,9 +205,12 @@ def list_tables(studies: int) -> dict[str, Callable[[], Iterator[str]]]:
 
     def differences() -> Iterator[str]:
         yield "difference of two equal systems with a metric: rho, rated captions | covered"
-        for rho in (0.0, 0.6, 0.9):
-            for number in (40, 100, 300):
+        for rho in (0.0, 0.3, 0.6, 0.9):
+            for number in (20, 50, 100, 300):
                 yield f"{rho:4} {number:4} | {100 * repeat(partial(simulate_difference, rho, number)).mean():5.1f}"
+        yield "the same, 80 images of one system and 30 others of the other: rho | covered"
+        for rho in (0.0, 0.6, 0.9):
+            yield f"{rho:4} | {100 * repeat(partial(simulate_different_images, rho)).mean():5.1f}"
 
     def raters() -> Iterator[str]:
         yield "raters, ratings per caption, images | means without, with a metric | differences | any Holm p < .05"
@@ -209,15 +231,19 @@ def list_tables(studies: int) -> dict[str, Callable[[], Iterator[str]]]:
                 yield f"{share:4} {number:4} | {100 * repeat(partial(simulate_wins, share, number)).mean():5.1f}"
 
     def items() -> Iterator[str]:
-        yield "exactly these 400 captions, 100 rated: ratings each | covered"
+        yield "exactly these 400 captions, 100 rated: ratings each | covered, for all raters and for the same ones"
         for overlap in (1, 2, 3):
-            yield f"{overlap} | {100 * repeat(partial(simulate_items, overlap)).mean():5.1f}"
+            one = 100 * repeat(partial(simulate_items, overlap)).mean(axis=0)
+            yield f"{overlap} | {one[0]:5.1f} {one[1]:5.1f}"
 
     def looks() -> Iterator[str]:
         yield "wrong at least once: looks | share of studies"
         five = [60, 120, 180, 240, 300]
         for kind in ("fixed", "planned", "anytime"):
             yield f"five, {kind:8} | {100 * repeat(partial(simulate_looks, five, 300, kind)).mean():5.1f}"
+        many = list(range(20, 301, 10))
+        for kind in ("fixed", "planned"):
+            yield f"29, {kind:10} | {100 * repeat(partial(simulate_looks, many, 300, kind)).mean():5.1f}"
 
     return {
         "means": means, "differences": differences, "raters": raters, "ridge": ridge, "wins": wins, "items": items,

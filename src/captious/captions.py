@@ -61,8 +61,8 @@ class Item:
 
     @property
     def candidate(self) -> str:
-        """The only candidate, or the first of several."""
-        return self.candidates[0]
+        """The only candidate, or the first of several; empty for a video without predictions."""
+        return self.candidates[0] if self.candidates else ""
 
 
 CHANNELS = (1, 3, 4)
@@ -502,6 +502,10 @@ class CaptionSet(Memo):
     """Code of the captions' language; empty if unknown, which metrics take for English."""
     origin: Origin = Origin()
     """The columns that were read, and what was changed."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Entries of every signature that follow from reading, such as ``events``: how dense captions became items."""
+    tokenizer: str = ""
+    """Name of the tokenizer that ``auto`` stands for, if reading chose another than that of the language."""
     frames: FrameRule = DEFAULT_FRAMES
     """Which frames of videos are looked at."""
 

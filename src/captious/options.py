@@ -18,7 +18,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 from captious.errors import InputError, format_suggestion
 
-Missing = Literal["error", "skip"]
+Missing = Literal["error", "skip", "zero"]
+# How events of dense captions become items.
+Events = Literal["video", "paragraph", "segment"]
 Format = Literal[
     "json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "webdataset",
     "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics",
@@ -167,13 +169,21 @@ class Reading(Options):
         None
     )
     videos: Annotated[
-        Any, Option("Folder of the videos, found by file name or id; or features.npz.", type=Path, metavar="FOLDER")
+        Any,
+        Option(
+            "Folder of the videos, found by file name or id; or features.npz.", type=Path, metavar="FOLDER", rare=True
+        ),
     ] = None
     frames: Annotated[
-        str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE")
+        str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE", rare=True)
     ] = None
     """Default: ``uniform:10``."""
-    missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
+    missing: Annotated[Missing, Option("Odd ids or rows: stop, skip, or 0.")] = "error"
+    events: Annotated[Events | None, Option("Items of dense captions of videos; by default video.", rare=True)] = None
+    paragraph_text: Annotated[
+        Literal["letters", "written"],
+        Option("Tokens of paragraphs: only letters, or usual ones.", rare=True, metavar="KIND"),
+    ] = "letters"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
         None
     )
@@ -270,6 +280,8 @@ class Judging(Options):
         0.0,
     )
     most_cost: Annotated[float | None, Option("Stop after spending this amount.", min=0, rare=True)] = None
+    judge_frames: Annotated[int, Option("Frames of a video in one question.", min=1, max=1000, rare=True)] = 8
+    """Chosen by the rule of the run: ``uniform:8`` if that is ``uniform:10``."""
     dry_run: Annotated[bool, Option("Send nothing; print calls, tokens and cost.", rare=True)] = False
     replay: Annotated[bool, Option("Use stored replies only; send nothing.", rare=True)] = False
     replies: Annotated[

@@ -149,3 +149,12 @@ def test_signatures_name_the_rule_or_the_vectors(tmp_path):
     assert describe_frames(again) != named
     files = read({"id": 1, "video": "a.mp4"}, frames="fps:1")
     assert describe_frames(files) == "fps:1"
+
+
+def test_events_of_one_video(folder, tmp_path):
+    """Each event is an item with its own id: the video is found by `video_id`."""
+    rows = [{"id": f"abc#{number}", "video_id": "abc", "start": number, "end": number + 1} for number in (1, 2)]
+    captions = read(*rows, videos=folder)
+    assert captions.clips == [Clip(str(folder / "v_abc.webm"), number, number + 1) for number in (1.0, 2.0)]
+    np.savez(tmp_path / "f.npz", abc=np.ones((2, 4)))
+    assert all(clip.video.has_vectors for clip in read(*rows, videos=tmp_path / "f.npz").clips)

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from captious.captions import CaptionSet
 from captious.errors import InputError
+from captious.metrics.registry import parse
 from captious.models import cosines, image_features, text_features
 from captious.models._model_tokenizers import canonicalize
 from captious.models.loading import load
@@ -81,16 +83,55 @@ def test_a_siglip2_that_was_saved_again_is_the_same_encoder(siglip2, tmp_path):
     assert load(str(tmp_path / "again")).fingerprint == encoder.fingerprint
 
 
-def test_lower_case_enters_the_fingerprint(siglip2, tmp_path):
+@pytest.fixture
+def gemma(siglip2, tmp_path):
+    """A folder of SigLIP 2, and the same with Gemma's class, with which ``transformers`` keeps capitals."""
     folder, _ = siglip2
-    shutil.copytree(folder, tmp_path / "gemma", ignore=shutil.ignore_patterns("gemma"))
+    other = tmp_path / "gemma"
+    shutil.copytree(folder, other, ignore=shutil.ignore_patterns("gemma"))
     settings = json.loads((folder / "tokenizer_config.json").read_text())
-    (tmp_path / "gemma" / "tokenizer_config.json").write_text(
-        json.dumps({**settings, "tokenizer_class": "GemmaTokenizer"})
-    )
-    cased = load(str(tmp_path / "gemma"))
-    assert cased.fingerprint != load(str(folder)).fingerprint
+    (other / "tokenizer_config.json").write_text(json.dumps({**settings, "tokenizer_class": "GemmaTokenizer"}))
+    return folder, other
+
+
+def test_lower_case_enters_the_fingerprint(gemma):
+    siglip2, folder = gemma
+    cased = load(str(folder))
+    assert cased.fingerprint != load(str(siglip2)).fingerprint
     assert cased.tokenize(["A"]).ids.tolist() != cased.tokenize(["a"]).ids.tolist()
+
+
+def test_case_lower_reads_a_folder_that_keeps_capitals_as_siglip2_was_trained(gemma, tmp_path):
+    siglip2, folder = gemma
+    lower, usual = load(str(folder), case="lower"), load(str(folder))
+    expected = load(str(siglip2))
+    assert lower.tokenize(TEXTS).ids.tolist() == expected.tokenize(TEXTS).ids.tolist()
+    assert lower.fingerprint == expected.fingerprint != usual.fingerprint
+    lower.save(tmp_path / "again")
+    assert load(str(tmp_path / "again")).fingerprint == lower.fingerprint
+    assert load(str(siglip2), case="lower").fingerprint == expected.fingerprint  # it has no second effect
+
+
+def test_kept_capitals_are_noted_and_the_note_names_the_option(gemma, photos):
+    siglip2, folder = gemma
+    captions = CaptionSet.of({"red": "A red Ball"}, columns={"image": [str(photos / "red.png")]})
+    kept, lower, named = (
+        parse(f"clipscore(weights={where},value=raw)").measure(captions)
+        for where in (folder, f"{folder},case=lower", siglip2)
+    )
+    assert any("keeps capitals" in note and "case=lower" in note for note in kept.notes)
+    assert not any("capitals" in note for note in (*lower.notes, *named.notes))
+    assert lower.items["red"] == pytest.approx(named.items["red"], abs=1e-6)
+    assert abs(kept.items["red"] - lower.items["red"]) > 1e-6
+    assert "case=lower" in str(lower.signature) and "case" not in str(kept.signature).partition("|")[0]
+
+
+def test_case_is_for_folders(tmp_path):
+    with pytest.raises(InputError, match="captious-mini: case=lower is for model folders, such as those of SigLIP 2"):
+        load("captious-mini", case="lower")
+    (tmp_path / "a.pth").write_bytes(b"weights")
+    with pytest.raises(InputError, match=r"a\.pth: case=lower is for model folders"):
+        load(str(tmp_path / "a.pth"), case="lower")
 
 
 @pytest.fixture

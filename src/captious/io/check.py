@@ -159,7 +159,7 @@ def _check_language(captions: CaptionSet) -> Iterable[Finding]:
     named = captions.columns.get(LANGUAGE_COLUMN, ())
     if named and all(map(parse_language_code, named)):
         return
-    tokenizer = choose_tokenizer(AUTO, captions.language)
+    tokenizer = choose_tokenizer(AUTO, captions.language, captions.tokenizer)
     if warning := captions.scripts.explain_unsplit_clauses(tokenizer, captions.language):
         yield Finding("warning", warning)
 

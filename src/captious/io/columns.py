@@ -49,6 +49,16 @@ REFERENCE_COLUMNS = ("references", "reference", "refs", "ref", "sentences", "ann
 STYLE_COLUMN = "style"
 # List of the objects in the image, for metrics of hallucination.
 OBJECT_COLUMN = "objects"
+# Dense captions of videos: [start, end] in seconds of each candidate and of each reference.
+EVENT_COLUMN = "events"
+REFERENCE_EVENT_COLUMN = "reference_events"
+# The number of the file that each reference of a video comes from, from 0.
+REFERENCE_FILE_COLUMN = "reference_files"
+DURATION_COLUMN = "duration"
+# The sentences that a predicted paragraph was joined from.
+SENTENCE_COLUMN = "candidate_sentences"
+# True for a video without predictions that counts 0.
+WITHOUT_PREDICTION_COLUMN = "without_prediction"
 UNIT_COLUMNS = ("units",)
 WRONG_UNIT_COLUMNS = ("wrong_units", "negative_units")
 

@@ -22,6 +22,7 @@ from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.languages import refuse_other_script
 from captious.captions import VIDEO, CaptionSet, Origin, Ragged
 from captious.errors import InputError
+from captious.io._dense_layouts import is_dense
 from captious.io.columns import (
     AUDIO_COLUMN,
     AUDIO_SUFFIXES,
@@ -117,6 +118,8 @@ class Gathered:
     candidate_column: str = field(default="", compare=False)
     """The candidate column, formatted for messages; likewise the references column below."""
     references_column: str = field(default="", compare=False)
+    event_files: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the files if they are dense captions of videos, with times in ``fields``; otherwise empty."""
     joined: tuple[tuple[str, ...], Ragged] | None = field(default=None, compare=False)
     """The last result of `references_of`."""
 
@@ -151,6 +154,10 @@ def gather_candidates(
     skips = reading.missing == "skip" and notice is None
     in_blocks = complain is refuse or notice is not None
     sample, rows = _peek(rows, reading)
+    if sample and is_dense(sample[0]):
+        from captious.io._dense_events import gather_events
+
+        return gather_events(rows, reading, complain, changes, references=False)
     reading = choose_columns([row.fields for row in sample], reading, complain, sample[0].where if sample else "")
     gathered.candidate_column = _describe_column(sample, reading.candidate_column, CANDIDATE_COLUMNS)
     gathered.references_column = _describe_column(sample, reading.references_column, REFERENCE_COLUMNS)
@@ -221,6 +228,10 @@ def gather_references(
     gathered, named = Gathered(changes=changes or Changes()), reading.references_id_column or reading.id_column
     changes, skips = gathered.changes, reading.missing == "skip"
     sample, rows = _peek(rows, reading)
+    if sample and is_dense(sample[0]):
+        from captious.io._dense_events import gather_events
+
+        return gather_events(rows, reading, complain, changes, references=True)
     fields = [row.fields for row in sample]
     reading = choose_references_column(fields, reading, complain, sample[0].where if sample else "")
     gathered.references_column = _describe_column(
@@ -400,7 +411,7 @@ def _get_plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None
     if not {str, int}.issuperset(map(type, values)):
         return None
     keys = list(map(str, values))
-    return keys if "" not in keys and _is_readable("\n".join(keys)) else None
+    return keys if "" not in keys and is_readable("\n".join(keys)) else None
 
 
 def _get_plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
@@ -416,7 +427,7 @@ def _get_plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None
     else:
         return None
     joined = "\n".join(flat)
-    return lists if _is_readable(joined) and not _has_list(joined) else None
+    return lists if is_readable(joined) and not _has_list(joined) else None
 
 
 # Control characters except white space, which separates words like a space.
@@ -424,7 +435,7 @@ CONTROLS = bytes([*range(9), *range(14, 28), 127])
 _CONTROL = re.compile(f"[{re.escape(CONTROLS.decode())}]")
 
 
-def _is_readable(text: str) -> bool:
+def is_readable(text: str) -> bool:
     """Return True if a text contains no lone surrogate and no control character except white space."""
     try:
         content = text.encode()
@@ -506,8 +517,18 @@ def join(
     """Join candidates with the references of their ids, preferring those of ``others``; keep the candidates' order."""
     references_name = "references" if others is None else get_name(reading.references, "references")
     remarks: list[str] = []
+    settings: Mapping[str, str] = {}
+    tokenizer = ""
+    if reading.events or candidates.event_files or (others is not None and others.event_files):
+        from captious.io._dense_events import arrange_events
+
+        arranged = arrange_events(candidates, others, reading, name, references_name, complain)
+        candidates, others, settings, tokenizer, remarks = arranged
+    elif reading.missing == "zero":
+        complain(f"{name}: no events; reading=Reading(missing='zero') is for dense captions of videos, {_SKIP}")
     if others is not None and others.references.keys().isdisjoint(candidates.candidates):
-        others, remarks = _join_by_file_name(candidates, others, references_name)
+        others, renamed = _join_by_file_name(candidates, others, references_name)
+        remarks += renamed
     references = candidates.references if others is None else others.references
     keys: Collection[str] = candidates.candidates.keys()
     unmatched = [key for key in keys if not references.get(key)] if references else []
@@ -523,7 +544,7 @@ def join(
         if unmatched:
             where = "" if references_name == "references" else f" in {references_name}"
             complain(f"{name}: {_format_ids(unmatched)} without references{where}; {_SKIP}")
-        if unused:
+        if unused and "events" not in settings:  # `arrange_events` has complained
             complain(f"{references_name}: {_format_ids(unused)} without a candidate in {name}; {_SKIP}")
     if unmatched:
         without = set(unmatched)
@@ -540,10 +561,11 @@ def join(
         except InputError as error:
             complain(str(error))
     if reading.videos is not None:
-        from captious.io.videos import match_videos
+        from captious.io.videos import get_video_names, match_videos
 
         try:
-            columns[VIDEO] = match_videos(reading.videos, tuple(keys), columns.get(VIDEO), list(candidates.candidates))
+            named = get_video_names(columns, len(keys))
+            columns[VIDEO] = match_videos(reading.videos, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
     ids, joined = (candidates if others is None else others).references_of(tuple(keys))
@@ -555,6 +577,8 @@ def join(
         name=name,
         skipped=len(unmatched) + len(candidates.changes.lost.union(unused)),
         origin=_make_origin(candidates, others, reading, name, references_name, remarks),
+        settings=settings,
+        tokenizer=tokenizer,
         frames=FrameRule.parse(reading.frames or DEFAULT_FRAMES),
     )
     if reading.videos is not None or reading.frames is not None:  # otherwise the videos may not be needed
@@ -787,7 +811,7 @@ def _get_texts(row: Row, column: str, what: str, complain: Complain, changes: Ch
         if _is_utf16(text):
             check_text(text, row.where, what, complain)
             continue
-        if not _is_readable(text):
+        if not is_readable(text):
             text = clean_text(text)
             changes.cleaned.append(row.where)
         if not _refuse_printed(text, row.where, what, complain):
@@ -802,7 +826,7 @@ def _is_utf16(text: str) -> bool:
 
 def _is_plain(text: str) -> bool:
     """Return True if no caption, one per line, needs a closer look."""
-    return text.isascii() and "'" not in text and '"' not in text and _is_readable(text)
+    return text.isascii() and "'" not in text and '"' not in text and is_readable(text)
 
 
 def _refuse_printed(text: str, where: str, what: str, complain: Complain) -> bool:

@@ -124,9 +124,9 @@ def _add_videos(captions: CaptionSet, reading: Reading) -> CaptionSet:
         captions = replace(captions, frames=FrameRule.parse(reading.frames))
     if reading.videos is None:
         return captions
-    from captious.io.videos import match_videos
+    from captious.io.videos import get_video_names, match_videos
 
-    videos = match_videos(reading.videos, captions.ids, captions.columns.get(VIDEO))
+    videos = match_videos(reading.videos, captions.ids, get_video_names(captions.columns, len(captions)))
     return replace(captions, columns={**captions.columns, VIDEO: videos})
 
 

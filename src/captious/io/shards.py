@@ -321,6 +321,8 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True, 
     reading = reading if images else replace(reading, images=None, videos=None)
     faults = Faults()
     candidates = _gather_candidates(_read_rows(shard, reading, images, further, faults), shard, reading, faults)
+    if candidates.event_files or reading.events is not None:
+        raise InputError(f"{shard.address}: dense captions are read from a single file, not from shards; name one file")
     if not candidates.candidates:
         if faults.counts:
             raise InputError(f"{next(iter(faults.examples.values()))}; nothing of the shard can be used")

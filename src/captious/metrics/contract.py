@@ -42,11 +42,12 @@ from captious.text.ngram_tables import TextTable
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 T = TypeVar("T")
-Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
+Need = Literal["references", "events", "several candidates", "image", "style", "objects", "model", "judge"]
 
 # Advice that follows the reason of an item without a value in a message.
 HINTS = {
     "no references": "; pass references=..., a file of references",
+    "no events": "; it scores dense captions: sentences of videos with the start and the end of each",
     "one candidate, needs several": "; give several candidates per item",
     "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
     f"video: {NO_VIDEO}": "; none of the videos exists: pass videos=..., the folder that has them",
@@ -169,6 +170,13 @@ class Metric(ABC):
         """Whether a value depends on the other items. This follows from `corpus_state` and is not declared."""
         return self.corpus_state is not None
 
+    def choose_inputs(self, references: bool, images: bool) -> Metric:
+        """Return the metric for captions of which some have references, or images or videos, or both.
+
+        A metric that can do with either returns itself with the parameter that says which it compares.
+        """
+        return self
+
     def prepare(self, captions: CaptionSet) -> Any:
         """Return the state that scoring needs: a `corpus_state` of the whole corpus, or any other object.
 
@@ -261,9 +269,9 @@ class Metric(ABC):
         """Score a set. ``state`` is what `prepare` returned; for a shard, that of the whole corpus."""
         if state is None:
             state = self.prepared(captions)
-        return self.measurement(captions, state, self.score(captions, state))
+        return self.measurement(captions, state, self.score_set(captions, state))
 
-    def score(self, captions: CaptionSet, state: Any) -> Scored:
+    def score_set(self, captions: CaptionSet, state: Any) -> Scored:
         """Score a set and return its rows, with a reason for every item without a value."""
         return self.fill_reasons(captions, self.score_items(captions, state))
 
@@ -338,6 +346,11 @@ class Metric(ABC):
         It does not support the language, or no item has the inputs that it needs.
         """
         self.refuse_language(captions.language)
+        if captions.settings.get("events") == "video" and self.needs and "events" not in self.needs:
+            raise InputError(
+                f"{captions.name}: dense captions of {len(captions):,} videos; {self.name} needs one text per item: "
+                "pass reading=Reading(events='paragraph') or reading=Reading(events='segment'), or use densecap, soda"
+            )
         missing = find_missing_inputs(captions, self.needs, self.reads_videos)
         if missing and len(missing) == len(captions):
             raise self._make_refusal(missing.values(), captions.name)
@@ -434,7 +447,7 @@ class TokenMetric(Metric):
 
     def tokenizer_name(self, captions: CaptionSet) -> str:
         """Return the name of the tokenizer that the metric uses for these captions."""
-        return choose_tokenizer(cast(str, self.tokenizer), captions.language)
+        return choose_tokenizer(cast(str, self.tokenizer), captions.language, captions.tokenizer)
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
         """Return the language, if one was named, and the tokenizer with its version."""

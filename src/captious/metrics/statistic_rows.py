@@ -12,7 +12,7 @@ import numpy as np
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.columns import OBJECT_COLUMN
+from captious.io.columns import EVENT_COLUMN, OBJECT_COLUMN
 
 # Number of ids that a warning lists.
 LISTED = 5
@@ -121,6 +121,9 @@ def find_missing_inputs(captions: CaptionSet, needs: Collection[str], videos: bo
     ``videos`` says whether a video serves as the image.
     """
     missing = {"no candidate caption": captions.candidates.counts == 0}
+    if "events" in needs:  # a video without predicted events has the value 0
+        no_events = captions.settings.get("events") != "video" or EVENT_COLUMN not in captions.columns
+        missing = {"no events": np.full(len(captions), no_events)}
     if "references" in needs:
         missing["no references"] = captions.references.counts == 0
     if "several candidates" in needs:

@@ -1,4 +1,5 @@
 import captious.models.bleurt
+import captious.models.chat.clip_images
 import captious.models.chat.judge
 import captious.models.chat.messages
 import captious.models.chat.replies
@@ -22,6 +23,7 @@ import captious.models.pipeline
 import captious.models.polos
 import captious.models.region_database
 import captious.models.segments
+import captious.models.token_rows
 from captious.models.crossencoders import load_backbone as load_backbone
 from captious.models.dual import DualHeads as DualHeads
 from captious.models.dual import new_dual as new_dual

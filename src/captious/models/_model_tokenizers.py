@@ -120,6 +120,12 @@ class SubwordTokenizer:
         parts = {key: stored.get(key) for key in ("model", "normalizer", "pre_tokenizer")}
         return json.dumps(parts, sort_keys=True).encode()
 
+    @property
+    def keeps_siglip_case(self) -> bool:
+        """Whether capitals of a text are kept although SigLIP 2, whose folders name Gemma's tokenizer, saw none."""
+        named = str(self.settings.get("tokenizer_class", "")).startswith("Gemma")
+        return self.full and named and not _begins_with_lower_case(self.backend)
+
     def save(self, folder: Path) -> None:
         """Write the files that :func:`read_tokenizer` and ``transformers`` read."""
         stored = require("tokenizers", "clip").Tokenizer.from_str(self.backend.to_str())
@@ -209,14 +215,28 @@ def _as_siglip(tokenizer: SubwordTokenizer) -> SubwordTokenizer:
     kind = str(tokenizer.settings.get("tokenizer_class", "")).removesuffix("Fast")
     if kind == "SiglipTokenizer" and tokenizer.settings.get("do_lower_case", True):
         return replace(tokenizer, canonical=True)
-    if kind == "Siglip2Tokenizer":
-        normalize, backend = require("tokenizers", "clip").normalizers, tokenizer.backend
-        first = json.loads(backend.to_str())["normalizer"] or {}
-        steps = first.get("normalizers") or [first]
-        # A folder that was saved by captious or by transformers has the step already.
-        if backend.normalizer is not None and steps[0].get("type") != "Lowercase":
-            backend.normalizer = normalize.Sequence([normalize.Lowercase(), backend.normalizer])
+    if kind == "Siglip2Tokenizer" and tokenizer.backend.normalizer is not None:
+        put_lower_case_first(tokenizer)
     return tokenizer
+
+
+def put_lower_case_first(tokenizer: SubwordTokenizer) -> None:
+    """Put texts in lower case before the normalizer of a tokenizer; one that does so already stays the same."""
+    backend = tokenizer.backend
+    if tokenizer.clean or tokenizer.canonical or _begins_with_lower_case(backend):
+        return
+    normalize = require("tokenizers", "clip").normalizers
+    steps = [] if backend.normalizer is None else [backend.normalizer]
+    backend.normalizer = normalize.Sequence([normalize.Lowercase(), *steps])
+
+
+def _begins_with_lower_case(backend: Any) -> bool:
+    """Return True if lower case is the first step, as in a folder that was saved by captious or by transformers."""
+    if not hasattr(backend, "to_str"):  # that of SentencePiece
+        return True
+    first = json.loads(backend.to_str())["normalizer"] or {}
+    steps = first.get("normalizers") or [first]
+    return bool(steps[0].get("type") == "Lowercase")
 
 
 def _from_spiece(folder: Path, limit: int, settings: dict[str, Any]) -> SentencePieceTokenizer:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from captious._core.files import digest
 from captious._core.types import Ints
 from captious.errors import InputError, require
 from captious.models._model_folders import format_differences, load_pretrained, read_json
-from captious.models._model_tokenizers import SubwordTokenizer, read_tokenizer
+from captious.models._model_tokenizers import SubwordTokenizer, put_lower_case_first, read_tokenizer
 from captious.models._preprocess import ImagePreprocessing, Order
 from captious.models.devices import get_torch_dtype, hash_weights, quiet, resolve_device, resolve_precision
 from captious.models.encoder import Features, Pixels, Tokens
@@ -100,6 +100,27 @@ class TorchEncoder:
         torch = require("torch", "clip")
         with torch.inference_mode():
             return _to_array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
+
+    def token_features(self, ids: Ints) -> Features:
+        """Return the vectors of all tokens of a batch of tokenized texts; zeros behind the end token."""
+        if not self.causal or getattr(self.module, "text_projection", None) is None:
+            raise InputError(
+                f"encoder {self.name}: has no vectors of tokens, expected a CLIP model, whose text projection applies "
+                "to every token"
+            )
+        torch = require("torch", "clip")
+        with torch.inference_mode():
+            return _to_array(self.token_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
+
+    def name_tokens(self, ids: Ints) -> list[str]:
+        """Return the subwords of token ids, a space after the last one of a word."""
+        return [self.tokenizer.backend.id_to_token(number).replace("</w>", " ") for number in ids.tolist()]
+
+    def token_tensor(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the vectors of all tokens of CLIP texts, with gradients: texts × tokens × dimension."""
+        states = self.module.text_model(input_ids=ids).last_hidden_state
+        vectors = self.module.text_projection(states)
+        return cast("torch.Tensor", vectors * self.attention_mask(ids)[..., None])
 
     def pixels_to_tensor(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
         """Convert bytes, n × height × width × 3, to the input of ``image_tensor``; bytes are copied, the device
@@ -241,7 +262,9 @@ MODELS = {
 NOT_WEIGHTS = ("position_ids", "num_batches_tracked")
 
 
-def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = None) -> TorchEncoder:
+def load_folder(
+    folder: Path, name: str, runtime: Runtime, order: str | None = None, case: Literal["lower"] | None = None
+) -> TorchEncoder:
     """Load the encoder of a folder."""
     kind = read_json(folder / "config.json").get("model_type")
     if kind == "siglip2":
@@ -265,6 +288,8 @@ def load_folder(folder: Path, name: str, runtime: Runtime, order: str | None = N
         tokenizer = replace(tokenizer, full=True)
     if kind == "clip":
         check_end(module, tokenizer, str(folder))
+    if case == "lower":
+        put_lower_case_first(tokenizer)
     side = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
     usual: Order = "crop-first" if kind == "clip" else "rgb-first"
     preparation = ImagePreprocessing.read(folder, ImagePreprocessing(size=side, crop=side, order=usual), usual)

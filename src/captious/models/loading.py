@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from captious._core.files import expand_home
 from captious.errors import InputError
@@ -27,7 +27,11 @@ _LOADED: ModelRegistry[Encoder] = ModelRegistry(limit=4)
 
 
 def load(
-    weights: Weights, activation: str | None = None, order: str | None = None, lora: LoraRule | None = None
+    weights: Weights,
+    activation: str | None = None,
+    order: str | None = None,
+    lora: LoraRule | None = None,
+    case: Literal["lower"] | None = None,
 ) -> Encoder:
     """Load the encoder of ``weights`` with the device and precision of the current runtime.
 
@@ -36,9 +40,10 @@ def load(
     ``activation`` (``gelu`` for files trained by OpenCLIP on LAION) replaces ``quick_gelu``. ``order`` replaces a
     CLIP's order of image preparation, which is the references' ``crop-first`` unless its folder specifies another.
     Models of other families keep the preparation they were trained with. ``lora`` says which LoRA tensors of a
-    checkpoint file are added to its weights: ``no-mlp`` for PAC-S++, ``all`` for DAC.
+    checkpoint file are added to its weights: ``no-mlp`` for PAC-S++, ``all`` for DAC. ``case="lower"`` puts texts in
+    lower case, for folders of SigLIP 2 whose tokenizer keeps capitals.
     """
-    options = FileOptions(activation, lora)
+    options = FileOptions(activation, lora, case)
     given = find_given_encoder(weights)
     if given is not None:
         options.refuse(given.name)
@@ -50,13 +55,21 @@ def load(
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options that only a checkpoint file takes, because a model folder specifies them itself."""
+    """Options that only a checkpoint file takes, because a model folder specifies them itself, and that of a folder."""
 
     activation: str | None = None
     lora: LoraRule | None = None
+    case: Literal["lower"] | None = None
 
-    def refuse(self, where: str) -> None:
+    def refuse_case(self, where: str) -> None:
+        """Raise InputError if ``case`` is set: ``where`` is not a model folder, whose tokenizer may keep capitals."""
+        if self.case is not None:
+            raise InputError(f"{where}: case={self.case} is for model folders, such as those of SigLIP 2")
+
+    def refuse(self, where: str, is_folder: bool = False) -> None:
         """Raise InputError if an option is set: ``where`` is not a checkpoint file."""
+        if not is_folder:
+            self.refuse_case(where)
         if self.activation is not None:
             raise InputError(
                 f"{where}: activation={self.activation} is for checkpoint files; a model folder says its own"
@@ -113,15 +126,17 @@ def _load(weights: str, runtime: Runtime, options: FileOptions, order: str | Non
     path = find(weights)
     name = weights if not expand_home(weights).exists() else path.resolve().name
     if path.is_file():
+        options.refuse_case(str(path))
         return _load_file(path, name, runtime, options, order)
-    options.refuse(str(path))
+    options.refuse(str(path), is_folder=True)
     if (path / DUAL_MARKER).is_file():
         from captious.models.dual import load_dual
 
+        options.refuse_case(str(path))
         return load_dual(path, name, runtime)
     from captious.models.clip import load_folder
 
-    return load_folder(path, name, runtime, order)
+    return load_folder(path, name, runtime, order, options.case)
 
 
 def _load_file(path: Path, name: str, runtime: Runtime, options: FileOptions, order: str | None) -> TorchEncoder:

@@ -97,6 +97,8 @@ class MeanContrast(NamedTuple):
     images: float
     raters: float
     """The part of the variance from raters; 0 if they are not counted."""
+    fixed: float = 0.0
+    """What of ``images`` depends on all captions, not on how many are rated; below 0 if it is subtracted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +139,10 @@ class SurveyMeans:
         systems = np.flatnonzero(chosen)
         images, raters = float(chosen @ self.images @ chosen), float(chosen @ self.raters @ chosen)
         images, raters = max(images, 0.0), max(raters, 0.0)
-        left = np.sqrt(1 - self.fraction) * chosen
+        left, from_rated = np.sqrt(1 - self.fraction) * chosen, images
         if self.target == "ratings":
             images, raters = float(left @ self.images @ left), max(float(left @ self.raters @ left), 0.0)
+            from_rated = images
         elif self.target == "world":
             images += float(chosen @ self.world @ chosen)
         elif len(systems) == 1:
@@ -154,7 +157,8 @@ class SurveyMeans:
             total = images + raters
             degrees = total**2 / (images**2 / free + raters**2 / people) if total > 0 else free
         value = float(chosen @ self.means)
-        return MeanContrast(Contrast(value, math.sqrt(max(images + raters, 0.0)), max(degrees, 1.0)), images, raters)
+        estimate = Contrast(value, math.sqrt(max(images + raters, 0.0)), max(degrees, 1.0))
+        return MeanContrast(estimate, images, raters, images - from_rated)
 
     def mean(self, system: int) -> MeanContrast:
         """Estimate the mean of one system."""

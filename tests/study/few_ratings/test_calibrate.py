@@ -8,7 +8,7 @@ import pytest
 from captious.errors import InputError
 from captious.metrics.calibrated import Calibration
 from captious.study import RECIPES, Ratings, calibrate, open_recipe
-from captious.study.scores import read_scores
+from captious.study.scores import measure, read_scores
 
 
 @pytest.fixture
@@ -35,7 +35,8 @@ def test_tifa160_has_the_curves_of_the_prototype(shared_data):
     report = calibrate(ratings, scores, metrics=["tifa_mplug-large"])
     one = report.calibration
     assert one.form == "line"
-    assert one.predict(np.array([[0.5]]))[0] == pytest.approx(1.62124064 + 2.86116003 * 0.5, abs=1e-8)
+    new = np.array([0.2, 0.5, 0.9])
+    assert one.predict(new[:, None]) == pytest.approx(1.62124064 + 2.86116003 * new, abs=1e-8)
     assert one.ceiling == pytest.approx(0.8093, abs=5e-5)
     assert (report.spread, one.errors.rmse) == (pytest.approx(0.9590, abs=1e-4), pytest.approx(0.7751, abs=0.004))
     _, isotonic = report.candidates
@@ -45,20 +46,29 @@ def test_tifa160_has_the_curves_of_the_prototype(shared_data):
     assert all_ten.calibration.errors.pearson == pytest.approx(0.675, abs=0.015)
     best = max(candidate.errors.pearson for candidate in all_ten.candidates[1:])
     assert all_ten.calibration.errors.pearson >= best - 0.005
+    text_only = calibrate(ratings, [score for score in scores if not score.key.startswith("tifa")])
+    assert text_only.calibration.errors.r2 == pytest.approx(0.192, abs=0.02)
+    assert text_only.calibration.errors.pearson == pytest.approx(0.438, abs=0.015)
     clip = calibrate(ratings, scores, metrics=["clipscore_vitb32"])
     assert clip.calibration.form == "line"
 
 
 @pytest.mark.shared_data
 def test_isotonic_curves_of_public_ratings(shared_data):
-    from captious.stats.calibration import fit_isotonic
+    from captious.stats.calibration import fit_isotonic, fit_line
 
     ratings = open_recipe("tifa160", shared_data / "tifa160")
     scores = read_scores(shared_data / "tifa160" / "items.jsonl.gz", ratings, RECIPES["tifa160"])
     (mplug,) = [score for score in scores if score.key == "tifa_mplug-large"]
     curve = fit_isotonic(mplug.values, ratings.mean)
     assert len(set(curve.y)) == 15
+    assert len(set(mplug.values)) == 44
     assert curve.predict(np.array([0, 0.5, 1])) == pytest.approx([2.47619048, 3.13559322, 4.49446494], abs=1e-8)
+    capeval = open_recipe("capeval1k", shared_data / "umic")
+    (rouge,) = measure(capeval, "rouge")
+    curve = fit_isotonic(rouge.values, capeval.mean, end=0)
+    expected = [0.31666667, 0.60747872, 0.82228261]
+    assert curve.predict(np.array([0.2, 0.5, 0.8])) == pytest.approx(expected, abs=1e-8)
     expert = open_recipe("flickr8k-expert", shared_data / "flickr8k")
     fleur = read_scores(shared_data / "judges" / "fleur_flickr8k_expert.jsonl", expert, RECIPES["flickr8k-expert"])
     smoothed = next(score for score in fleur if score.key == "smoothed")
@@ -67,26 +77,63 @@ def test_isotonic_curves_of_public_ratings(shared_data):
     assert one.form == "isotonic" and one.ceiling == pytest.approx(0.8942, abs=5e-5)
     assert one.predict(np.array([[0.1], [0.5], [0.9]])) == pytest.approx([1.39393939, 2.05114638, 3.96969697], abs=1e-8)
     assert one.errors.rmse == pytest.approx(0.4198, abs=0.004)
+    line = fit_line(smoothed.values, expert.mean)
+    new = np.array([0.1, 0.5, 0.8])
+    assert line.predict(new) == pytest.approx(1.09818438 + 2.25600816 * new, abs=1e-8)
 
 
 @pytest.mark.shared_data
+@pytest.mark.usefixtures("compiled_meteor")
 def test_capeval1k_chooses_the_forms_of_the_prototype(shared_data):
     ratings = open_recipe("capeval1k", shared_data / "umic")
-    forms = {"bleu(n=4)": "isotonic", "rouge": "line", "cider": "isotonic"}
+    forms = {"bleu(n=4)": "isotonic", "rouge": "line", "cider": "isotonic", "meteor": "line"}
     for metric, form in forms.items():
         report = calibrate(ratings, metric)
         assert report.calibration.form == form, metric
         if metric == "rouge":
-            at = report.calibration.predict(np.array([[0.4]]))[0]
-            assert at == pytest.approx(0.31291554 + 0.57101845 * 0.4, abs=1e-8)
+            new = np.array([0.2, 0.4, 0.7])
+            at = report.calibration.predict(new[:, None])
+            assert at == pytest.approx(0.31291554 + 0.57101845 * new, abs=1e-8)
 
 
 @pytest.mark.shared_data
+@pytest.mark.usefixtures("compiled_meteor")
 def test_msvd_eval_has_its_ceiling_and_forms(shared_data):
     ratings = open_recipe("msvd-eval", shared_data / "msvd_eval")
     report = calibrate(ratings, "cider")
     assert report.calibration.form == "isotonic"
     assert report.calibration.ceiling == pytest.approx(0.9319, abs=5e-5)
+    meteor = calibrate(ratings, "meteor")
+    assert meteor.calibration.form == "line"
+    line, isotonic = meteor.candidates
+    assert (line.errors.rmse, isotonic.errors.rmse) == pytest.approx((0.7553, 0.7569), abs=0.01)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("recipe", "folder", "r2", "pearson"),
+    [
+        ("capeval1k", "umic", 0.228, 0.478),
+        ("msvd-eval", "msvd_eval", 0.414, 0.644),
+        ("flickr8k-expert", "flickr8k", 0.689, 0.830),
+    ],
+)
+@pytest.mark.usefixtures("compiled_meteor")
+def test_a_ridge_is_as_good_as_the_best_single_metric(recipe, folder, r2, pearson, shared_data):
+    """Out of fold, the ridge nested."""
+    ratings = open_recipe(recipe, shared_data / folder)
+    metrics = "bleu(n=4),rouge,meteor,cider"
+    if recipe != "flickr8k-expert":
+        pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'captious[spice]'")
+        metrics += ",spice"
+    scores = measure(ratings, metrics)
+    if recipe == "flickr8k-expert":
+        fleur = read_scores(shared_data / "judges" / "fleur_flickr8k_expert.jsonl", ratings, RECIPES[recipe])
+        scores = [*scores, next(score for score in fleur if score.key == "smoothed")]
+    ridge = calibrate(ratings, scores).calibration.errors
+    single = max(one.errors.pearson for score in scores for one in calibrate(ratings, [score]).candidates)
+    assert ridge.pearson >= single - 0.005
+    assert (ridge.r2, ridge.pearson) == (pytest.approx(r2, abs=0.02), pytest.approx(pearson, abs=0.015))
 
 
 def test_half_of_the_images_tells_what_the_other_half_gets(made):

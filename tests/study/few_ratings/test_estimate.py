@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from captious.errors import InputError
 from captious.study import Ratings, Verdict, estimate, open_ratings, systems
+from captious.study.few_ratings.verdict import VarianceParts
 from captious.study.judgments import open_judgments
 
 
@@ -356,12 +358,35 @@ def test_captions_picked_by_hand_are_always_warned_about():
     assert any("picked by hand" in line for line in estimate(picked, captions, using="metric").warnings)
 
 
+def test_chances_that_are_not_known_are_taken_to_be_equal_and_this_is_said():
+    ratings, captions = make_study()
+    taken = "all captions are taken to have had the same chance to be rated"
+    assert taken in estimate(ratings, captions, using="metric").remarks
+    drawn = [{**row, "probability": 0.5} for row in ratings]
+    assert taken not in estimate(drawn, captions, using="metric").remarks
+
+
 def test_a_sample_that_differs_from_the_rest_is_warned_about():
     ratings, captions = make_study(images=120)
     better = [{**row, "metric": row["metric"] + (2 if int(row["id"]) < 30 else 0)} for row in captions]
     warnings = estimate(ratings, better, using="metric").warnings
     assert any(line.startswith("the rated captions are not a random sample: metric is") for line in warnings)
     assert estimate(ratings, captions, using="metric").warnings == ()
+
+
+def test_the_test_of_balance_knows_how_many_images_are_not_rated():
+    """The mean of the rated against that of all: a t test over images, whose variance is cut by the unrated share."""
+    random = np.random.default_rng(1)
+    values = random.normal(size=120) + np.where(np.arange(120) < 40, 0.45, 0)
+    clipped = np.clip(values, *np.quantile(values, [0.01, 0.99]))  # as the estimate does
+    rated = clipped[:40]
+    error = rated.std(ddof=1) / 40**0.5 * (1 - 40 / 120) ** 0.5
+    p = float(2 * t.sf(abs(rated.mean() - clipped.mean()) / error, 39))
+    assert p < 0.01 < 2 * t.sf(abs(rated.mean() - clipped.mean()) / (error / (1 - 40 / 120) ** 0.5), 39)
+    captions = [{"id": str(image), "system": "a", "metric": value} for image, value in enumerate(values)]
+    ratings = [{"id": str(image), "system": "a", "rating": 1 + image % 5} for image in range(40)]
+    (warning,) = estimate(ratings, captions, using="metric").warnings
+    assert warning.endswith(f"for all (p {p:.2g}); intervals may be wrong")
 
 
 def test_strata_of_all_captions_are_used():
@@ -501,6 +526,42 @@ def test_plan_of_more_ratings():
     assert 3.6 * 100 < plan.needed < 4.0 * 100 and plan.needed_using < plan.needed and plan.rated == 100
     assert verdict.plan(10).needed_using <= 100 and "reached" in str(verdict.plan(10))
     assert "(± 20 %)" in str(verdict.plan(0.05))
+
+
+def test_the_plan_foretells_the_interval_of_a_larger_study():
+    """What the means of the metric over all captions leave open does not shrink before all captions are rated."""
+    told, found = 0.0, 0.0
+    for seed in range(20):
+        pilot, larger = (estimate(*make_study(200, rated, ("a",), seed), using="metric") for rated in (40, 160))
+        told += pilot.questions[0].parts.means_using[0].forecast(4, 0.2)
+        found += larger.systems[0].mean.error ** 2
+    assert told == pytest.approx(found, rel=0.1)  # 0.46 of it if all of the variance shrank
+
+
+def test_a_plan_beyond_all_captions_asks_for_new_images():
+    ratings, captions = make_study(images=60, rated=20)
+    verdict = estimate(ratings, captions, using="metric")
+    width = min(one.mean.high - one.mean.value for one in verdict.systems)
+    plan = verdict.plan(width / 2.5)
+    assert plan.needed_using > 120 and plan.captions == 120
+    assert str(plan).endswith(". Only 80 captions are not rated yet: the others must be of new images.")
+    everything = estimate(ratings).plan(0.01)
+    assert str(everything).endswith(". All these captions are rated: the others must be of new images.")
+    # The interval for exactly these captions cannot use others; by the same raters, it ends when all are rated.
+    ratings, captions = make_study(images=60, rated=20, raters=2)
+    known = estimate(ratings, captions, using="metric", target="ratings").plan(0.01)
+    assert 100 < known.needed_using <= 120 and "new images" not in str(known)
+    items = estimate(ratings, captions, using="metric", target="items").plan(0.01)
+    assert items.needed_using is None and "all 120 captions are not enough" in str(items)
+
+
+def test_forecasts_of_variances_by_hand():
+    """A quarter of the captions is rated; .05 has a fixed part of .01: .04 / 2 + .01, .04 / 4 + .01, .04 / 8 + .005."""
+    world = VarianceParts(0.05, 0.0, 0.01)
+    assert [world.forecast(times, 0.25) for times in (1, 2, 4, 8)] == pytest.approx([0.05, 0.03, 0.02, 0.01])
+    # .01 is subtracted from .04 because the captions are exactly these; half of .02 is left if half is not rated.
+    items = VarianceParts(0.03, 0.0, -0.01)
+    assert [items.forecast(times, 0.25) for times in (1, 2, 4)] == pytest.approx([0.03, 0.01, 0.0])
 
 
 def test_few_raters_limit_what_can_be_reached():

@@ -107,6 +107,47 @@ def test_the_answer_comes_first_in_plain_words(planted):
     assert "a bias for the first or second of two cannot be known" in text
 
 
+def test_the_answer_lists_the_faults(planted):
+    ratings, values = planted
+    assert audit(ratings, values, judges="honest").answer() == (
+        "No fault of honest was found (160 rated captions of 40 images)."
+    )
+    assert audit(ratings, values, judges="long").answer().startswith("long overrates long captions (160 rated")
+    generator = np.random.default_rng(8)
+    more = [
+        {**row, "noise": generator.normal(), "unfair": row["honest"] + 2 * (row["system"] == "a")} for row in values
+    ]
+    worse = [
+        {**row, "rating": [max(1, one - 1) for one in row["rating"]]} if row["system"] == "a" else row
+        for row in ratings
+    ]
+    found = audit(worse, more, judges=["noise", "unfair", "honest"], own={"unfair": "a"})
+    assert found.answer() == (
+        "noise does not see what people see and puts 2 pairs of systems in the wrong order. unfair puts 3 pairs of "
+        "systems in the wrong order and prefers its own system, a. No fault of honest was found (160 rated captions "
+        "of 40 images)."
+    )
+    # The only interval in points of rating that a sentence states has the size that it states.
+    low, high = sorted(-end for end in audit(ratings, values, judges="long").judges[0].length.interval())
+    assert f"({low:.2f} to {high:.2f}) lower" in " ".join(str(audit(ratings, values, judges="long")).split())
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_judge_of_which_lower_is_better_is_reversed(planted, sign):
+    """Perplexity falls where people rate higher; every finding but the judge's own values is that of its negative."""
+    ratings, values = planted
+    turned = [{**row, "long": 3 - row["long"]} for row in values]
+    one, other = audit(ratings, values, judges="long"), audit(ratings, turned, judges="long")
+    (mine,), (theirs,) = one.judges, other.judges
+    assert theirs.turned and not mine.turned
+    for name in ("slope", "length"):
+        assert getattr(theirs, name) == pytest.approx(getattr(mine, name), abs=1e-12)
+    assert (theirs.pearson, theirs.tau) == pytest.approx((mine.pearson, mine.tau))
+    assert theirs.systems.judge_winner == mine.systems.judge_winner and other.answer() == one.answer()
+    assert [part.x for part in theirs.parts] == pytest.approx([3 - part.x for part in reversed(mine.parts)])
+    assert any(note.startswith("long: lower is better, because people rate") for note in other.notes)
+
+
 def test_the_order_of_rows_changes_nothing(planted):
     ratings, values = planted
     one, other = audit(ratings, values, judges="long"), audit(ratings[::-1], values[::-1], judges="long")
@@ -163,9 +204,19 @@ def test_what_cannot_be_audited_is_refused(planted):
         audit(ratings, [])
     with pytest.raises(InputError, match="is the same for all rated captions"):
         audit(ratings, [{**row, "flat": 1.0} for row in values], judges="flat")
+    with pytest.raises(InputError, match="score has one value for all captions of a system, expected one per caption"):
+        audit(ratings, [{**row, "score": float(ord(row["system"][0]))} for row in values], judges="score")
     pairs = [{"image": "1", "captions": ["a", "b"], "systems": ["x", "y"], "preferred": 0}] * 2
     with pytest.raises(InputError, match="contains pairs"):
         audit(pairs, values)
+
+
+def test_a_judge_that_counts_words_has_no_preference_for_length_beside_it(planted):
+    ratings, values = planted
+    texts = {row["id"]: row["caption"] for row in ratings}
+    counted = [{**row, "number": 2.0 * len(texts[row["id"]].split())} for row in values]
+    (judge,) = audit(ratings, counted, judges="number").judges
+    assert judge.length is None and judge.length_parts == ()
 
 
 def test_some_captions_are_enough(planted):

@@ -399,6 +399,16 @@ def _get_lora(encoder: Encoder) -> Lora | None:
     return lora if isinstance(lora, Lora) else None
 
 
+def _note_case(label: str, encoder: Encoder) -> list[str]:
+    """Return a note, in a list, if capitals are kept for a model that was trained on lower case."""
+    if not getattr(getattr(encoder, "tokenizer", None), "keeps_siglip_case", False):
+        return []
+    return [
+        f"{label}: the tokenizer of {encoder.name} keeps capitals, as that of transformers does; SigLIP 2 was trained "
+        "on lower case: case=lower"
+    ]
+
+
 def _warn_about_rank(label: str, encoder: Encoder) -> list[str]:
     """Return a warning, in a list, if the rank is not that of the published files, which do not store their factor."""
     lora = _get_lora(encoder)
@@ -417,14 +427,15 @@ class EncodedMetric(EncoderMetric, MeanMetric):
     ``weights`` is a hub id, a folder, a checkpoint file, or ``captious-mini``. ``order`` says whether an image is
     cropped or converted to RGB first; by default CLIP models crop first, as the reference implementations do, unless
     the folder of the weights specifies the order. ``activation`` replaces that of a checkpoint (``gelu`` for those of
-    OpenCLIP). ``lora=all`` adds the LoRA tensors of a checkpoint, such as DAC's, to its weights. ``pool`` says how the
-    cosines with the frames of a video become one: their mean, the highest, the lowest, or that with the sum of the
-    frames' vectors.
+    OpenCLIP). ``lora=all`` adds the LoRA tensors of a checkpoint, such as DAC's, to its weights. ``case=lower`` puts
+    texts in lower case, for folders of SigLIP 2 whose tokenizer keeps capitals. ``pool`` says how the cosines with the
+    frames of a video become one: their mean, the highest, the lowest, or that with the sum of the frames' vectors.
     """
 
     order: Literal["crop-first", "rgb-first"] | None = None
     activation: Literal["gelu", "quick_gelu"] | None = None
     lora: Literal["all"] | None = None
+    case: Literal["lower"] | None = None
     pool: Pool = "mean"
 
     reads_videos: ClassVar[bool] = True
@@ -453,7 +464,13 @@ class EncodedMetric(EncoderMetric, MeanMetric):
 
     def encoder(self) -> Encoder:
         """Load the encoder with these options."""
-        return loading.load(self.named_weights, activation=self.activation, order=self.order, lora=self.lora_rule)
+        return loading.load(
+            self.named_weights,
+            activation=self.activation,
+            order=self.order,
+            lora=self.lora_rule,
+            case=self.case,
+        )
 
     def score_items(self, captions: CaptionSet, state: Shared[Encoder]) -> Scored:
         """Return one row per item: the sum of its candidates' values, and their number."""
@@ -463,8 +480,9 @@ class EncodedMetric(EncoderMetric, MeanMetric):
         reasons = {**similar.faults, **find_blank_texts(captions, references="references" in self.needs)}
         scored = score_encoded_captions(self.label, captions, values, reasons, similar.lengths, encoder.limit)
         about_encoder = [*warn_outside_domain(self.label, captions, encoder), *_warn_about_rank(self.label, encoder)]
+        notes = [*scored.notes, *_note_case(self.label, encoder)]
         counts = {**scored.counts, **similar.counts}
-        return replace(scored, counts=counts, warnings=[*scored.warnings, *about_encoder])
+        return replace(scored, counts=counts, warnings=[*scored.warnings, *about_encoder], notes=notes)
 
     def break_down(self, item: CaptionSet, state: Shared[Encoder]) -> Breakdown:
         """List detail units: each adds the score of the caption up to its end minus that of the caption before it.

@@ -101,13 +101,15 @@ def plan_shards(
 
 
 def read_first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
-    """Return the captions of the first shard if ``all`` metrics are requested, otherwise None.
+    """Return the captions of the first shard if what is measured depends on what they have, otherwise None.
 
-    Which metrics ``all`` stands for depends on the captions, such as whether they have references.
+    Which metrics ``all`` stands for depends on whether there are references, and so does what some metrics compare.
     """
     specs = [metrics] if isinstance(metrics, str) else metrics if isinstance(metrics, (list, tuple)) else []
-    wanted = any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs)
-    return [read_shard(shards[0], reading, images=False).captions] if wanted else None
+    if any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs):
+        return [read_shard(shards[0], reading, images=False).captions]
+    chooses = any(metric.choose_inputs(True, False) != metric for metric in parse_all(check_specs(metrics)))
+    return [read_shard(shards[0], reading).captions] if chooses else None
 
 
 def need_images(metrics: Sequence[Metric]) -> bool:

@@ -84,7 +84,8 @@ class CalibrationReport(Result):
         one = self.calibration
         names = _join_labels([metric.label for metric in one.inputs])
         title = f"{PurePath(one.ratings).name}: {names} in units of {one.question}"
-        sections: list[Section] = [Text(self._answer()), self._table(), self._chart()]
+        answer, *lines = self._answer()
+        sections: list[Section] = [Text(lines), self._table(), self._chart()]
         signature = "|".join(
             [
                 f"calibrate:{one.ratings}#{one.ratings_digest}",
@@ -103,8 +104,9 @@ class CalibrationReport(Result):
             "parts": [{"x": part.x, "captions": part.rows, "mean": part.y.value} for part in self.parts],
         }
         return Document(
-            title, about, sections, self.warnings, self.notes, (signature, *self.signatures), data, "calibration"
-        )
+            title, about, sections, self.warnings, self.notes, (signature, *self.signatures), data, "calibration",
+            answer=answer,
+        )  # fmt: skip
 
     def _answer(self) -> list[str]:
         one = self.calibration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import get_name, read_rows
 from captious.io.join import format_first
+from captious.metrics.registry import parse_all
 from captious.runs.folder import has_runs
 from captious.runs.pairing import find_shared_metrics
 from captious.runs.report import Report
@@ -58,13 +59,16 @@ class CaptionTable:
             strata=None if self.strata is None else tuple(self.strata[index] for index in indices),
         )
 
-    def names_of(self, using: Sequence[str] | None) -> list[str]:
-        """Return the full names of the requested numbers; with None those of all metrics, without word counts."""
+    def names_of(self, using: Sequence[str] | None, argument: str = "using") -> list[str]:
+        """Return the full names of the requested numbers; with None those of all metrics, without word counts.
+
+        ``argument`` is the argument that errors name.
+        """
         if using is None:
             return [name for name in self.values if name not in COUNTS]
-        return [self._find_name(name) for name in dict.fromkeys(using)]
+        return [self._find_name(name, argument) for name in dict.fromkeys(using)]
 
-    def _find_name(self, wanted: str) -> str:
+    def _find_name(self, wanted: str, argument: str) -> str:
         if wanted in self.values:
             return wanted
         plain = wanted.strip().lower()
@@ -77,11 +81,20 @@ class CaptionTable:
             if len(matches) == 1:
                 return matches[0]
             if matches:
-                raise InputError(f"using={wanted}: {self.name} has {', '.join(matches)}, expected one of them")
+                raise InputError(f"{argument}={wanted}: {self.name} has {', '.join(matches)}, expected one of them")
         raise InputError(
-            f"using={wanted}: no such number in {self.name}, found {', '.join(self.values) or 'none'}"
+            f"{argument}={wanted}: no such number in {self.name}, found {', '.join(self.values) or 'none'}"
             f"{format_suggestion(wanted, self.values)}; captious score --add adds a metric to a run"
         )
+
+
+def find_direction(name: str) -> Literal[1, -1] | None:
+    """Return 1 for a metric of which higher is better, -1 if lower is; None for numbers that are no metric."""
+    try:
+        metrics = parse_all([name])
+    except InputError:
+        return None
+    return 1 if metrics[0].higher_is_better else -1
 
 
 def read_caption_table(sources: Any, system: str | None = None) -> CaptionTable | None:

@@ -218,7 +218,7 @@ def _check_options(
     if not 0 < level < 1:
         raise InputError(f"confidence level {level}, expected a number between 0 and 1, such as level={LEVEL}")
     if anytime and planned:
-        raise InputError("anytime=True and planned=...: expected one of them")
+        raise InputError("anytime=True as well as planned=..., expected one of them")
     if looked and not planned:
         raise InputError("looked=... needs planned=..., the number of rated images at the end of the study")
     factor: Callable[[int, float], float] | None = None

@@ -273,14 +273,16 @@ class QuestionFit:
             )
             gain = Gain.of(int(means.rated.sum()), float(ratio), self.images)
         parts = PlanParts(
-            tuple(VarianceParts(one.images, one.raters) for one in without),
-            tuple(VarianceParts(one.images, one.raters) for one in with_columns),
+            tuple(VarianceParts(one.images, one.raters, one.fixed) for one in without),
+            tuple(VarianceParts(one.images, one.raters, one.fixed) for one in with_columns),
             tuple(differences_plain),
             tuple(differences),
             int(means.rated.sum()),
             self.images,
             int(means.strata.max()),
             int(means.number_raters.max()),
+            len(self.population.system),
+            means.target,
         )
         covariance = means.images + np.maximum(means.raters, 0) + (means.world if means.target == "world" else 0)
         return QuestionVerdict(
@@ -339,8 +341,8 @@ class QuestionFit:
                     first, second, estimate, test.degrees, p if fixed else NAN, p_holm if fixed else NAN, images
                 )
             )
-        with_columns = [VarianceParts(one.images, one.raters) for _, _, one, *_ in rows]
-        without = [VarianceParts(other.images, other.raters) for _, _, _, other, *_ in rows]
+        with_columns = [VarianceParts(one.images, one.raters, one.fixed) for _, _, one, *_ in rows]
+        without = [VarianceParts(other.images, other.raters, other.fixed) for _, _, _, other, *_ in rows]
         return contests, with_columns, without
 
     def _count_common(self, first: int, second: int) -> int:

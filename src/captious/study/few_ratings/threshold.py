@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -17,7 +16,7 @@ from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import estimate_shares, number_clusters
 from captious.study._statistic_columns import list_left_out
-from captious.study.few_ratings._caption_table import match_captions, read_caption_table
+from captious.study.few_ratings._caption_table import find_direction, match_captions, read_caption_table
 from captious.study.judgments import Ratings, as_ratings
 from captious.study.load import load_ratings
 from captious.study.recipes import find_recipe_for
@@ -158,12 +157,12 @@ def find_threshold(
     if table is None:
         raise InputError("no captions; name a run, or a file with a row per caption")
     table, matches, without = match_captions(table, judged, missing)
-    (name,) = table.names_of([metric])
+    (name,) = table.names_of([metric], "metric")
     values, label = table.values[name], table.labels.get(name, name)
     matches = [(row, item) for row, item in matches if not np.isnan(values[row])]
     if not matches:
         raise InputError(f"{judged.name}: no rated caption has a value of {label}")
-    higher = _is_higher_better(name)
+    higher = find_direction(name) != -1
     sign = 1.0 if higher else -1.0
     x = np.array([sign * values[row] for row, _ in matches])
     is_good = np.array([judged.mean[item] >= good for _, item in matches])
@@ -194,14 +193,3 @@ def find_threshold(
         judged.name, name, label, higher, good, at_least, tuple(rows), best, base, level,
         "|".join([*parts, f"captious:{__version__}"]), judged.warnings, tuple(remarks),
     )  # fmt: skip
-
-
-def _is_higher_better(name: str) -> bool:
-    """Return the direction of a metric; other numbers are better if they are higher."""
-    from captious.metrics.registry import parse_all
-
-    try:
-        metrics: Sequence[Any] = parse_all([name])
-    except InputError:
-        return True
-    return bool(metrics[0].higher_is_better)

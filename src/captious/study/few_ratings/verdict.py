@@ -14,6 +14,7 @@ from captious.stats.auxiliary import gain_range
 from captious.stats.bootstrap import Estimate
 from captious.stats.looks import find_smallest
 from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note
+from captious.stats.survey import Target
 from captious.stats.tests import t_point
 from captious.study._statistic_columns import list_left_out
 
@@ -60,10 +61,23 @@ class VerdictContest:
 
 
 class VarianceParts(NamedTuple):
-    """The parts of an estimate's variance that shrink with more images and with more raters."""
+    """The parts of an estimate's variance that shrink with more rated images and with more raters."""
 
     images: float
     raters: float
+    fixed: float = 0.0
+    """What of ``images`` does not shrink before all captions are rated: that of the metrics' means over all of them."""
+
+    def forecast(self, times: float, rated: float) -> float:
+        """Return ``images`` with ``times`` as many rated images, if a share ``rated`` of all captions is rated now.
+
+        Beyond all captions there must be new ones, and with them the fixed part shrinks too. A fixed part below 0 is
+        subtracted because the captions are exactly these; what is left is at least the share that is not rated yet.
+        """
+        images = (self.images - self.fixed) / times
+        if self.fixed < 0:
+            return max(images + self.fixed, max(1 - rated * times, 0.0) * images)
+        return images + self.fixed * min(1.0, 1 / (rated * times))
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,8 @@ class SizePlan:
     """Rated captions by the same raters; None if they cannot reach it."""
     limit: float
     """Half width that infinitely many captions of these raters would have."""
+    captions: int
+    """All captions, rated or not."""
     using: str = ""
 
     def __str__(self) -> str:
@@ -124,7 +140,7 @@ class SizePlan:
             parts.append(f"{max(self.needed - self.rated, 0):,} more rated captions")
         if self.using and self.needed_using is not None:
             parts.append(f"{self.needed_using - self.rated:,} with {self.using}")
-        text = f"{aim}: {', or '.join(parts)}" if parts else f"{aim}: no number of captions is enough"
+        text = f"{aim}: {', or '.join(parts)}" if parts else f"{aim}: all {self.captions:,} captions are not enough"
         text += f" (± {100 * self.spread:.0f} %)" if parts else ""
         if self.raters:
             text += f", with as many ratings per person as now; these {self.raters} raters "
@@ -132,6 +148,10 @@ class SizePlan:
                 text += f"cannot make the interval narrower than ± {self.limit:.2g}: invite more"
             else:
                 text += f"would need {self.needed_same_raters - self.rated:,} more"
+        if parts and (best or 0) > self.captions:
+            left = self.captions - self.rated
+            known = f"Only {left:,} captions are not rated yet" if left else "All these captions are rated"
+            text += f". {known}: the others must be of new images"
         return f"{text}."
 
 
@@ -147,6 +167,9 @@ class PlanParts:
     images: int
     strata: int
     raters: int
+    captions: int
+    """All captions, rated or not."""
+    target: Target
 
 
 @dataclass(frozen=True)
@@ -232,6 +255,7 @@ class Verdict(Result):
             parts.raters,
             needed_same if parts.raters else None,
             max((_compute_rater_limit(one, parts.raters, self.level) for one in using or without), default=0.0),
+            parts.captions,
             " + ".join(self.using),
         )
 
@@ -377,7 +401,8 @@ def _find_needed(
 ) -> int | None:
     """Return the smallest number of rated captions with which the widest interval is ± ``half_width``.
 
-    Images grow with the captions; raters too, with ``grow``, so that each has as much to do as now.
+    Images grow with the captions; raters too, with ``grow``, so that each has as much to do as now. If the interval is
+    for these captions, there are no others to rate: the result is None if all of them are not enough.
     """
     if not grow and any(_compute_rater_limit(part, parts.raters, level) >= half_width for part in variances):
         return None
@@ -392,6 +417,12 @@ def _find_needed(
             return False
         point = t_point(level, degrees)
         share = 1 / times if grow else 1.0
-        return all(point * math.sqrt(one.images / times + one.raters * share) <= half_width for one in variances)
+        rated = parts.rated / parts.captions
+        # What these raters would say is known of the captions that they rated.
+        unknown = (1 - rated * times) / (1 - rated) if parts.target == "ratings" and rated < 1 else 1.0
+        variance = (unknown * (one.forecast(times, rated) + one.raters * share) for one in variances)
+        return all(point * math.sqrt(max(one, 0.0)) <= half_width for one in variance)
 
+    if parts.target != "world" and not is_enough(parts.captions):
+        return None
     return find_smallest(is_enough, 2)

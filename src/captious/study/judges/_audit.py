@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,9 @@ from captious.stats.judging import (
 )
 from captious.stats.kendall import Kendall
 from captious.stats.resampling import bootstrap_weights, holm, sum_clusters
+from captious.stats.survey import center_by
 from captious.study.few_ratings._auxiliary_columns import EstimateSetting, prepare_columns
-from captious.study.few_ratings._caption_table import read_caption_table
+from captious.study.few_ratings._caption_table import find_direction, read_caption_table
 from captious.study.few_ratings._question_estimate import estimate_question
 from captious.study.few_ratings._rated_sample import RatedSample, match_ratings
 from captious.study.few_ratings.verdict import QuestionVerdict
@@ -117,7 +118,9 @@ def audit(
         raise InputError("no values of a judge: name runs, or a file with a row per caption")
     left_out: Counter[str] = Counter(judged.dropped)
     sample, judged = match_ratings(judged, table, missing, left_out)
-    rows = _AuditRows.of(sample, judged, _choose_judges(sample, judges))
+    chosen = _choose_judges(sample, judges)
+    sample, turned = _turn_judges(sample, _AuditRows.of(sample, judged, chosen))
+    rows = _AuditRows.of(sample, judged, chosen)
     if own:
         own = {_choose_judges(sample, [judge])[0]: name for judge, name in own.items()}
     findings, residuals = [], {}
@@ -125,11 +128,17 @@ def audit(
         if progress:
             progress(sample.table.labels.get(key, key))
         found, residual = _examine(key, rows, sample, judged, good, missing)
-        findings.append(found)
+        findings.append(_turn_back(found, turned[key]) if key in turned else found)
         if residual is not None:
             residuals[key] = residual
     position = None if arena is None else _read_position(arena)
     notes = [f"{number:,} left out: {reason}" for reason, number in left_out.items() if number]
+    notes += [
+        f"{sample.table.labels.get(key, key)}: lower is better"
+        + ("" if find_direction(key) else ", because people rate captions with lower values higher")
+        + "; its sign is reversed in slopes, correlations and the order of systems"
+        for key in turned
+    ]
     if rows.dropped:
         notes.append(f"{rows.dropped:,} rated captions have no value of a judge and are left out")
     matrix = None
@@ -200,6 +209,11 @@ class _AuditRows:
                     f"{ratings.name}: {key} is the same for all rated captions, so there is nothing to audit"
                 )
         item = sample.item[used]
+        for key, column in zip(judges, values[used].T, strict=True):
+            if len(sample.systems) > 1 and np.allclose(center_by(column[:, None], sample.system[item]), 0):
+                raise InputError(
+                    f"{ratings.name}: {key} has one value for all captions of a system, expected one per caption"
+                )
         if len(np.unique(sample.image[item])) < 3:
             raise InputError(f"{ratings.name}: fewer than 3 images with ratings and values of the judges")
         return cls(
@@ -221,6 +235,30 @@ def _choose_judges(sample: RatedSample, judges: Sequence[str] | str) -> list[str
         raise InputError(f"{sample.table.name}: contains no numbers, expected values of a judge or a metric")
     single = [key for key in labels if not _split_repeat_name(key)]  # fleur@1, fleur@2, … are answers of fleur
     return list(dict.fromkeys(find_key(name, labels, sample.table.name) for name in names)) or single or list(labels)
+
+
+def _turn_judges(sample: RatedSample, rows: _AuditRows) -> tuple[RatedSample, dict[str, float]]:
+    """Return the sample with judges of which lower is better reversed, and the sum of old and new values of each.
+
+    A metric declares its direction. For other numbers lower is better if the interval of the slope is below 0.
+    """
+    values, turned = dict(sample.table.values), {}
+    for key, judge in zip(rows.judges, rows.values.T, strict=True):
+        direction = find_direction(key)
+        if direction is None:
+            _, high = JudgeRegressions(rows.rating, judge, rows.image).slope().interval()
+            direction = 1 if high >= 0 else -1
+        if direction < 0:
+            # Reversed within its range, so that the values of a judge that says yes or no remain 0 and 1.
+            turned[key] = float(np.nanmin(values[key]) + np.nanmax(values[key]))
+            values[key] = turned[key] - values[key]
+    return replace(sample, table=replace(sample.table, values=values)), turned
+
+
+def _turn_back(found: JudgeFindings, total: float) -> JudgeFindings:
+    """Return the findings with the fifths of a reversed judge at its own values."""
+    parts = tuple(part._replace(x=total - part.x) for part in reversed(found.parts))
+    return replace(found, parts=parts, turned=True)
 
 
 def _count_lengths(sample: RatedSample, ratings: Ratings) -> Floats | None:
@@ -248,7 +286,8 @@ def _examine(
     regressions = JudgeRegressions(rows.rating, judge, rows.image)
     residuals = regressions.residuals(rows.system) if _has_systems(sample, rows) else None
     length, length_parts = None, []
-    if rows.words is not None:
+    # A judge that counts words cannot be compared at equal values with words.
+    if rows.words is not None and abs(np.corrcoef(judge, rows.words)[0, 1]) < 1 - 1e-9:
         length = regressions.covariate(rows.words / WORDS)
         rest = rows.rating - fit_line(judge, rows.rating).predict(judge)
         length_parts = split_curve(rows.words, rest, rows.image)
@@ -361,7 +400,7 @@ def _compare_own(
     found = []
     for judge, system in own.items():
         if system not in sample.systems:
-            raise InputError(f"own={judge}={system}: no such system, expected one of {', '.join(sample.systems)}")
+            raise InputError(f"{judge}={system}: no such system, expected one of {', '.join(sample.systems)}")
         for other in residuals:
             if other != judge and judge in residuals:
                 gap = compare_residuals(residuals[judge], residuals[other], sample.systems.index(system))

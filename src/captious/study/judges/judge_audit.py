@@ -9,6 +9,7 @@ from typing import Any
 
 from captious.options import LEVEL
 from captious.render import Cell, Chart, Column, Document, Group, Result, Series, Table, Text
+from captious.render.answers import count_noun, join_names
 from captious.render.document import Section, Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.calibration import CurveForm, CurvePart
@@ -108,6 +109,20 @@ class JudgeFindings:
     systems: SystemOrder | None = None
     decisions: Decisions | None = None
     """Agreement of a judge that says yes or no."""
+    turned: bool = False
+    """Whether lower is better: everything but ``parts`` is of the judge with its sign reversed."""
+
+    def list_faults(self) -> list[str]:
+        """List what was found against the judge, in words that follow its name."""
+        faults = []
+        if self.slope.interval()[0] <= 0:
+            faults.append("does not see what people see")
+        wrong = sum(pair.wrong for pair in self.systems.inversions) if self.systems is not None else 0
+        if wrong:
+            faults.append(f"puts {count_noun(wrong, 'pair')} of systems in the wrong order")
+        if self.length is not None and self.length.p < ALPHA:
+            faults.append(f"{'overrates' if self.length.value < 0 else 'underrates'} long captions")
+        return faults
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,7 @@ class JudgeAudit(Result):
     def document(self) -> Document:
         """Build the page: the answer, all judges in a table, then each judge with its charts."""
         names = ", ".join(one.label for one in self.judges)
-        sections: list[Section] = [Text(self._answer()), self._summary()]
+        sections: list[Section] = [Text(self._describe_findings()), self._summary()]
         for number, one in enumerate(self.judges):
             inner = self._judge_sections(one, f"_{number + 1}" if len(self.judges) > 1 else "")
             sections += [Group(one.label, inner)] if len(self.judges) > OPEN else inner
@@ -167,9 +182,25 @@ class JudgeAudit(Result):
             (self.signature,),
             self.data(),
             "audit",
+            answer=self.answer(),
         )
 
-    def _answer(self) -> list[str]:
+    def answer(self) -> str:
+        """Return what was found against each judge, or that nothing was, in a sentence or two."""
+        faults = {one.label: one.list_faults() for one in self.judges}
+        for one in self.preferences:
+            words = f"prefers its own system, {one.system}"
+            if one.p_holm < ALPHA and one.difference.value > 0 and words not in faults[one.judge]:
+                faults[one.judge].append(words)
+        if self.position is not None and self.position.p < ALPHA and len(faults) == 1:
+            seat = "first" if self.position.bias > 0 else "second"
+            faults[self.judges[0].label].append(f"prefers the caption shown {seat}")
+        sentences = [f"{name} {join_names(own)}" for name, own in faults.items() if own]
+        if clean := [name for name, own in faults.items() if not own]:
+            sentences.append(f"No fault of {join_names(clean)} was found")
+        return f"{'. '.join(sentences)} ({self.counts.partition(';')[0]})."
+
+    def _describe_findings(self) -> list[str]:
         lines = [" ".join(describe_judge(one)) for one in self.judges]
         if self.position is not None:
             lines.append(describe_position(self.position))
@@ -425,11 +456,11 @@ def describe_judge(one: JudgeFindings) -> list[str]:
     lines = [
         f"{one.label} sees some of what people see (r = {one.pearson:.2f}): they rate a caption that it puts one "
         f"standard deviation higher by {one.slope.value:.2f} points higher ({low:.2f} to {high:.2f})."
-        if low > 0 or high < 0
+        if low > 0
         else f"{one.label} does not see what people see: r = {one.pearson:.2f}, and the slope may be 0."
     ]
     if one.length is not None:
-        low, high = one.length.interval()
+        low, high = sorted(abs(end) for end in one.length.interval())
         size = f"people rate a caption 10 words longer by {abs(one.length.value):.2f} ({low:.2f} to {high:.2f})"
         if one.length.p >= ALPHA:
             lines.append(f"No sign that it prefers long or short captions (p {format_p(one.length.p)}).")
@@ -476,7 +507,7 @@ def _describe_other_winner(systems: SystemOrder) -> str:
         None,
     )
     decided = "wrongly" if pair is not None and pair.wrong else "which is not decided"
-    return f"its winner is {systems.judge_winner}, people's {systems.people_winner}, {decided}"
+    return f"its winner is {systems.judge_winner} and people's is {systems.people_winner}, {decided}"
 
 
 def describe_position(found: PositionBias) -> str:
@@ -537,6 +568,7 @@ def _convert_findings(one: JudgeFindings) -> dict[str, Any]:
     return {
         "judge": one.key,
         "label": one.label,
+        "turned": one.turned,
         "slope": _convert(one.slope),
         "pearson": one.pearson,
         "tau_b": one.tau,
