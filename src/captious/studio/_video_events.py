@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 Part = tuple[float, float]
 # Columns of an item that is one event of a video.
 PART = ("start", "end")
-# Columns with start and end of each caption and of each reference of an item.
-EVENTS, REFERENCE_EVENTS = "events", "reference_events"
 # Smallest overlap of a match.
 MATCHING = 0.5
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captious._evaluate import evaluate
 from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
+from captious.io.columns import DURATION_COLUMN, EVENT_COLUMN, REFERENCE_EVENT_COLUMN
 from captious.options import Resampling
 from captious.render.items import format_field, is_shown
 from captious.render.sections import convert_sections
 from captious.runs.report import make_report
 from captious.runs.run_tables import parse_reasons
 from captious.runs.stored import find_known_metrics
-from captious.studio._video_events import EVENTS, PART, REFERENCE_EVENTS, Match, find_events, find_part, match_events
+from captious.studio._video_events import PART, Match, find_events, find_part, match_events
 from captious.studio.explore._rater_answers import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 
@@ -107,8 +108,10 @@ class Records:
             "strip": media.strip,
             "has_video": media.has_video,
             "part": find_part({name: find_first(rows, name) for name in PART}),
-            "duration": _to_duration(find_first(rows, "duration")),
-            "events": find_events(find_first(rows, REFERENCE_EVENTS))[: len(find_first(rows, "references") or ())],
+            "duration": _to_duration(find_first(rows, DURATION_COLUMN)),
+            "events": find_events(find_first(rows, REFERENCE_EVENT_COLUMN))[
+                : len(find_first(rows, "references") or ())
+            ],
             "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
         }
 
@@ -130,7 +133,7 @@ class Records:
         return {
             "texts": texts,
             "words": _count_words(row, texts),
-            "events": find_events(row.get(EVENTS) if row else None)[: len(texts)],
+            "events": find_events(row.get(EVENT_COLUMN) if row else None)[: len(texts)],
             "values": values,
             "shares": [
                 None if value is None else round(explorer.compute_share_below(system, score, value), 1)

@@ -35,11 +35,10 @@ import numpy as np
 from captious._core.types import Floats, Ints32
 from captious.captions import VIDEO
 from captious.errors import InputError
-from captious.io.columns import AUDIO_COLUMN
+from captious.io.columns import AUDIO_COLUMN, EVENT_COLUMN
 from captious.runs.filters import STORED, FilterColumn, FilterSchema, connect, list_caption_columns, make_column
 from captious.runs.folder import Run, open_runs
 from captious.runs.run_tables import TEXTS
-from captious.studio._video_events import EVENTS
 from captious.studio.explore._media import Media, Pictures, Sounds, Videos
 from captious.studio.explore._rater_answers import (
     RATING,
@@ -317,7 +316,9 @@ class ItemTable:
             names["words"] = f"w{system}"
             names |= {one.key: f"m{system}_{at}" for at, one in enumerate(self.scores) if one.key in run.signatures}
             names |= {name: f"f{place}" for name, place in self._places.items()}
-            names |= {EVENTS: f"e{system}"} if EVENTS in run.fields else {}  # those of this system's captions
+            names |= (
+                {EVENT_COLUMN: f"e{system}"} if EVENT_COLUMN in run.fields else {}
+            )  # those of this system's captions
             own = [columns[stored] for stored in names.values()]
             rows = (dict(zip(names, values, strict=True)) for values in zip(*own, strict=True))
             there = (row is not None for row in columns[f"r{system}"])
@@ -458,7 +459,9 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
         owners = [f"q_{system}" for system, run in systems if run.has_references]
         columns += [f"coalesce({', '.join([*owners, 'CAST([] AS VARCHAR[])'])}) AS q"]
         columns += [f"u{system}" for system, _ in systems]
-        columns += [f"f{places[EVENTS]}_{system} AS e{system}" for system, run in systems if EVENTS in run.fields]
+        columns += [
+            f"f{places[EVENT_COLUMN]}_{system} AS e{system}" for system, run in systems if EVENT_COLUMN in run.fields
+        ]
         columns += [f"{_lower_texts(f't{system}')} AS h{system}" for system, _ in systems]
         columns.append(f"{_lower_texts('q')} AS hq")
     joined = _build_select(0, runs[0], keys, places, held)
