@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captious._evaluate import evaluate
 from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
-from captious.io.columns import DURATION_COLUMN, EVENT_COLUMN, REFERENCE_EVENT_COLUMN
+from captious.io.columns import DURATION_COLUMN, EVENT_COLUMN, REFERENCE_EVENT_COLUMN, REFERENCE_FILE_COLUMN
 from captious.options import Resampling
 from captious.render.items import format_field, is_shown
 from captious.render.sections import convert_sections
@@ -30,6 +30,8 @@ FIELD = 200
 # Most rows of a table in an explanation.
 LISTED = 200
 
+# Columns that cards do not list with the others.
+SHOWN_OTHERWISE = ("image", VIDEO, REFERENCE_FILE_COLUMN)
 # The row of one item in each run.
 Rows = Sequence[Mapping[str, Any] | None]
 
@@ -116,7 +118,7 @@ class Records:
         }
 
     def _get_fields(self, rows: Rows) -> dict[str, str]:
-        values = {name: find_first(rows, name) for name in self.table.fields if name not in ("image", VIDEO)}
+        values = {name: find_first(rows, name) for name in self.table.fields if name not in SHOWN_OTHERWISE}
         return {name: format_field(value) for name, value in values.items() if is_shown(value) and not _is_track(value)}
 
     def _build_system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
