@@ -81,16 +81,11 @@ def get_video_names(columns: Mapping[str, Sequence[Any]], items: int) -> list[st
 
 
 def match_videos(
-    videos: Any,
-    ids: Sequence[str],
-    names: Sequence[Any] | None = None,
-    listed: Sequence[str] | None = None,
-    video_ids: Sequence[Any] | None = None,
+    videos: Any, ids: Sequence[str], names: Sequence[Any] | None = None, listed: Sequence[str] | None = None
 ) -> tuple[VideoSource | None, ...]:
     """Return the video of each item: from a folder, a file of vectors, a dictionary by id, or a list in order.
 
     ``names`` are the videos in the rows; ``listed`` are the ids that a list follows, if they differ from the items'.
-    ``video_ids`` name the video if the id does not: several events of one video are items with ids of their own.
     """
     if isinstance(videos, (str, os.PathLike)):
         path = Path(videos)
@@ -98,15 +93,12 @@ def match_videos(
             mark = digest(read_regular(path))
             videos = {key: VideoData(array, f"{path.name}: {key}", mark) for key, array in read_vectors(path).items()}
         else:
-            return find_videos(path, ids, names, video_ids)
+            return find_videos(path, ids, names)
     if hasattr(videos, "index") and hasattr(videos, "to_dict"):  # a pandas series
         videos = videos.to_dict()
     if isinstance(videos, Mapping):
         by_id = {str(key): value for key, value in videos.items()}
         by_id |= {key: by_id[name] for key, name in zip(ids, names or (), strict=False) if name in by_id}
-        for key, video_id in zip(ids, map(str, video_ids or ()), strict=False):
-            if key not in by_id and video_id in by_id:
-                by_id[key] = by_id[video_id]
         if ids and by_id.keys().isdisjoint(ids):
             raise InputError(f"videos: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
     else:
@@ -122,21 +114,13 @@ def match_videos(
     return tuple(_check_video(by_id.get(key), key) for key in ids)
 
 
-def find_videos(
-    folder: str | Path,
-    ids: Sequence[str],
-    names: Sequence[Any] | None = None,
-    video_ids: Sequence[Any] | None = None,
-) -> tuple[str, ...]:
+def find_videos(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
     """Return the path of each item's video as `VideoFolder` finds it, or the expected path if there is none."""
     videos, paths = VideoFolder(folder), []
     any_found = False
-    unnamed = (None,) * len(ids)
-    for key, value, video_id in zip(ids, names or unnamed, video_ids or unnamed, strict=True):
+    for key, value in zip(ids, names or (None,) * len(ids), strict=True):
         name = value if isinstance(value, str) else ""
         video = videos.find(name, key)
-        if video is None and video_id is not None:
-            video = videos.find("", str(video_id))
         any_found = any_found or video is not None
         paths.append(str(video or videos.path / (Path(name).name or key)))
     if ids and not any_found:
