@@ -64,7 +64,7 @@ RELEASE = Act("all", "released by the owner")
 @command(app)
 def new(
     study: StudyFile,
-    session: Annotated[Session, Only("references", "images", "missing", "overwrite", "json")],
+    session: Annotated[Session, Only("references", "images", "videos", "missing", "overwrite", "json")],
     kind: Annotated[KindName | None, Option("Kind of task.")] = None,
     template: Annotated[
         str | None,
@@ -124,6 +124,7 @@ def new(
         tasks=tasks,
         references=reading.references,
         images=reading.images,
+        videos=reading.videos,
         ids=ids,
         without=without,
         items=items,
