@@ -6,6 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from captious.stats import compute_iou
+
 # Start and end of an event in seconds.
 Part = tuple[float, float]
 # Columns of an item that is one event of a video.
@@ -44,7 +48,7 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
-class Match(NamedTuple):
+class EventMatch(NamedTuple):
     """A caption of an event, and the reference whose event it overlaps most."""
 
     candidate: int
@@ -52,24 +56,17 @@ class Match(NamedTuple):
     iou: float
 
 
-def match_events(events: Sequence[Part | None], references: Sequence[Part | None]) -> list[Match]:
+def match_events(events: Sequence[Part | None], references: Sequence[Part | None]) -> list[EventMatch]:
     """Match each event with the reference event of the largest overlap, if their IoU is at least one half.
 
-    The IoU is that of densevid_eval, whose denominator never exceeds the sum of both lengths.
-
     >>> match_events([(0, 9), (30, 40)], [(0, 10), (12, 20)])
-    [Match(candidate=0, reference=0, iou=0.9)]
+    [EventMatch(candidate=0, reference=0, iou=0.9)]
     """
-    matches = []
-    for candidate, event in enumerate(events):
-        ious = [_compute_iou(event, other) if event and other else 0.0 for other in references]
-        best = max(range(len(ious)), key=ious.__getitem__, default=0)
-        if ious and ious[best] >= MATCHING:
-            matches.append(Match(candidate, best, round(ious[best], 4)))
-    return matches
-
-
-def _compute_iou(one: Part, other: Part) -> float:
-    both = max(0.0, min(one[1], other[1]) - max(one[0], other[0]))
-    either = max(one[1], other[1]) - min(one[0], other[0])
-    return both / (min(either, one[1] - one[0] + other[1] - other[0]) + 1e-8)
+    if not events or not references:
+        return []
+    # What is not an event is NaN, and so is its overlap.
+    ours, others = (np.array([one or (np.nan, np.nan) for one in side]) for side in (events, references))
+    ious = np.nan_to_num(compute_iou(ours[:, None, 0], ours[:, None, 1], others[None, :, 0], others[None, :, 1]))
+    best = ious.argmax(axis=1)
+    pairs = zip(best.tolist(), ious.max(axis=1).tolist(), strict=True)
+    return [EventMatch(one, other, round(iou, 4)) for one, (other, iou) in enumerate(pairs) if iou >= MATCHING]

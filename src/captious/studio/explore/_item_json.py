@@ -18,7 +18,7 @@ from captious.render.sections import convert_sections
 from captious.runs.report import make_report
 from captious.runs.run_tables import parse_reasons
 from captious.runs.stored import find_known_metrics
-from captious.studio._video_events import PART, Match, find_events, find_part, match_events
+from captious.studio._video_events import PART, EventMatch, find_events, find_part, match_events
 from captious.studio.explore._rater_answers import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 
@@ -179,7 +179,7 @@ class Records:
         return convert_sections(list(explanation.document().walk()), LISTED)
 
 
-def find_matches(record: Mapping[str, Any], system: int) -> list[Match]:
+def find_matches(record: Mapping[str, Any], system: int) -> list[EventMatch]:
     """Return which captions of a system describe which reference of an item, by their times."""
     return match_events(record["systems"][system]["events"], record["events"])
 
