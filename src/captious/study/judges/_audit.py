@@ -123,52 +123,27 @@ def audit(
     rows = _AuditRows.of(sample, judged, chosen)
     if own:
         own = {_choose_judges(sample, [judge])[0]: name for judge, name in own.items()}
+    labels = {key: sample.table.labels.get(key, key) for key in rows.judges}
     findings, residuals = [], {}
     for key in rows.judges:
         if progress:
-            progress(sample.table.labels.get(key, key))
+            progress(labels[key])
         found, residual = _examine(key, rows, sample, judged, good, missing)
         findings.append(_turn_back(found, turned[key]) if key in turned else found)
         if residual is not None:
             residuals[key] = residual
     position = None if arena is None else _read_position(arena)
-    notes = [f"{number:,} left out: {reason}" for reason, number in left_out.items() if number]
-    notes += [
-        f"{sample.table.labels.get(key, key)}: lower is better"
-        + ("" if find_direction(key) else ", because people rate captions with lower values higher")
-        + "; its sign is reversed in slopes, correlations and the order of systems"
-        for key in turned
-    ]
-    if rows.dropped:
-        notes.append(f"{rows.dropped:,} rated captions have no value of a judge and are left out")
     matrix = None
     if len(rows.judges) >= MATRIX_JUDGES and len(sample.systems) > 1:
         matrix = _compute_matrix(rows, sample, resampling)
-    elif own:
-        notes.append(f"generators × judges needs at least {MATRIX_JUDGES} judges")
-    if own and len(rows.judges) < 2:
-        notes.append("self-preference needs a second judge: the residual of one judge does not show it")
     images = len(np.unique(rows.image))
     counts = f"{len(rows.rating):,} rated captions of {images:,} images; {len(sample.system):,} captions in all"
-    labels = {key: sample.table.labels.get(key, key) for key in rows.judges}
-    signature = "|".join(
-        [
-            f"audit:{judged.name}",
-            f"judges:{'+'.join(rows.judges)}",
-            f"captions:{len(rows.rating)}",
-            f"images:{images}",
-            "jackknife:images",
-            "holm",
-            *([f"matrix:{resampling.signature('images')}"] if matrix else []),
-            f"captious:{__version__}",
-        ]
-    )
     return JudgeAudit(
         judged.name,
         judged.question,
         counts,
         tuple(findings),
-        signature,
+        _sign_audit(judged.name, rows, images, resampling if matrix else None),
         _compare_people(judged, rows, good) if any(one.decisions for one in findings) else None,
         position,
         "" if position else ONE_BY_ONE if arena is None else f"{arena}: no pair was judged in both orders.",
@@ -176,8 +151,49 @@ def audit(
         matrix,
         {labels[key]: name for key, name in (own or {}).items() if key in labels},
         tuple(judged.warnings),
-        tuple(notes),
+        (
+            *(f"{number:,} left out: {reason}" for reason, number in left_out.items() if number),
+            *(_note_reversal(key, sample.table.labels.get(key, key)) for key in turned),
+            *_list_omissions(rows, has_matrix=matrix is not None, has_own=bool(own)),
+        ),
         {**_split_repeats(sample), **({} if noise is None else _read_noise(noise))},
+    )
+
+
+def _note_reversal(key: str, label: str) -> str:
+    """Return the note on a judge of which lower is better."""
+    return (
+        f"{label}: lower is better"
+        + ("" if find_direction(key) else ", because people rate captions with lower values higher")
+        + "; its sign is reversed in slopes, correlations and the order of systems"
+    )
+
+
+def _list_omissions(rows: _AuditRows, has_matrix: bool, has_own: bool) -> list[str]:
+    """List what the audit leaves out for lack of values or of judges."""
+    notes = []
+    if rows.dropped:
+        notes.append(f"{rows.dropped:,} rated captions have no value of a judge and are left out")
+    if has_own and not has_matrix:
+        notes.append(f"generators × judges needs at least {MATRIX_JUDGES} judges")
+    if has_own and len(rows.judges) < 2:
+        notes.append("self-preference needs a second judge: the residual of one judge does not show it")
+    return notes
+
+
+def _sign_audit(name: str, rows: _AuditRows, images: int, resampling: Resampling | None) -> str:
+    """Return the signature; ``resampling`` is that of the matrix of generators and judges, if there is one."""
+    return "|".join(
+        [
+            f"audit:{name}",
+            f"judges:{'+'.join(rows.judges)}",
+            f"captions:{len(rows.rating)}",
+            f"images:{images}",
+            "jackknife:images",
+            "holm",
+            *([f"matrix:{resampling.signature('images')}"] if resampling else []),
+            f"captious:{__version__}",
+        ]
     )
 
 
