@@ -109,11 +109,12 @@ def shrink_prediction(predicted: Floats, rating: Floats, group: Ints) -> float:
 
 
 def gain_range(gain: float, images: int) -> tuple[float, float]:
-    """Return the range of a gain, the ratio of two variances, by the delta method.
+    """Return the 90 % interval of a gain 1 / (1 − r²), the ratio of two variances, by the delta method.
 
     >>> [round(end, 2) for end in gain_range(1.4, 100)]
     [1.17, 1.67]
     """
+    # The logarithm of a gain has the standard error 2r / √n, and 3.29 is 2 · 1.645.
     width = 3.29 * math.sqrt(max(1 - 1 / gain, 0.0) / images)
     return gain * math.exp(-width), gain * math.exp(width)
 

@@ -188,8 +188,9 @@ def _group_images(table: CaptionTable, names: Sequence[str], strata: int) -> lis
     images.sort(key=lambda name: (len(name), name))
     value = _average_by_image(table, images, names)
     stratum = cut_strata(value, min(strata, len(images))) if names else np.zeros(len(images), dtype=np.int64)
+    own: list[int] = stratum.tolist()
     return [
-        [name for name, own in zip(images, stratum, strict=True) if own == one] for one in range(int(stratum.max()) + 1)
+        [image for image, number in zip(images, own, strict=True) if number == place] for place in range(max(own) + 1)
     ]
 
 

@@ -107,16 +107,13 @@ def estimate(
     _check_half_widths(precision, difference)
     judged = _read_judgments(ratings, probability, stratum, missing)
     table = read_caption_table(runs, system)
-    if isinstance(using, str):
-        using = [using]
-    if table is None and using:
-        raise InputError(f"using={','.join(using)}: no captions with these numbers; name a run, or a file of numbers")
+    names = _list_names(using, table)
     warnings = list(judged.warnings)
     remarks: list[str] = []
     left_out = Counter(count_unused_answers(judged))
     sample, answers_of, questions = _match_answers(judged, table, share, missing, left_out)
     warnings += warn_drawing(answers_of, table is not None, remarks)
-    columns = prepare_columns(sample, using if table is not None else (), setting, remarks)
+    columns = prepare_columns(sample, names, setting, remarks)
     _refuse_own_calibration([one.name for one in columns], answers_of)
     results = [
         estimate_question(question, values, answers_of, sample, columns, setting, warnings, remarks)
@@ -151,6 +148,16 @@ def _check_half_widths(precision: float | None, difference: float | None) -> Non
     for name, value in (("precision", precision), ("difference", difference)):
         if value is not None and not 0 < value < math.inf:
             raise InputError(f"{name}={value!r}, expected a number above 0")
+
+
+def _list_names(using: Sequence[str] | str | None, table: CaptionTable | None) -> Sequence[str] | None:
+    """Return the names of auxiliary metrics, None for all of the table; raise InputError for names without a table."""
+    names = [using] if isinstance(using, str) else using
+    if table is not None:
+        return names
+    if names:
+        raise InputError(f"using={','.join(names)}: no captions with these numbers; name a run, or a file of numbers")
+    return ()
 
 
 def _read_judgments(
