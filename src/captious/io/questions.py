@@ -277,7 +277,7 @@ def _parse_question(
                 f"{where}: question {id} has choices and the right answer, expected the answer of a model in a column "
                 f"{' or '.join(GIVEN)}"
             )
-        answer, given = None, answer
+        answer, given = None, answer  # in a file of answers this column is the answer of a model, not the right one
     parents = _parse_parents(next((record[name] for name in PARENTS if record.get(name) is not None), None))
     return ItemQuestion(
         id=id,

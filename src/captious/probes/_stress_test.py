@@ -108,12 +108,15 @@ def plan_stress(
     edited = edit_captions(single, wanted, seed=seed, vocabulary=vocabulary, chosen=chosen)
     forms = [(form, edit.group) for edit in wanted for form, _ in edit.forms]
     columns = {form: column for column, (form, _) in enumerate(forms)}
-    row_of = {index: row for row, index in enumerate(chosen)}
+    row_of_item = {index: row for row, index in enumerate(chosen)}
     main = StressPart(
         single,
         single.take(chosen),
         tuple(forms),
-        tuple(EditedText(row_of[row.item], columns[row.form], row.edited.text, row.edited.done) for row in edited.rows),
+        tuple(
+            EditedText(row_of_item[row.item], columns[row.form], row.edited.text, row.edited.done)
+            for row in edited.rows
+        ),
         edited.left_out,
         {form: f"{edit.about} (needs {edit.needs})" for edit in wanted for form, _ in edit.forms},
         tuple(edited.surroundings.images[index] for index in chosen),

@@ -80,7 +80,7 @@ def cross_fit(fit: Fit, values: Floats, image: Ints, rated: Ints, rating: Floats
     images, image_index = np.unique(image[rated], return_inverse=True)
     folds = min(FOLDS, len(images))
     fold = deal_folds(len(images), folds, seed)
-    fold_of_image = np.full(int(image.max()) + 1, -1)
+    fold_of_image = np.full(int(image.max()) + 1, -1)  # −1 for images without ratings
     fold_of_image[images] = fold
     fold_of_caption = fold_of_image[image]
     predictions = np.stack(

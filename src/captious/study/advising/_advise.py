@@ -257,7 +257,7 @@ def list_untested(near: Sequence[EvidenceSet], profile: CaptionProfile, purpose:
         about = "" if profile.assumed else f" about {profile.domain}"
         return [f"no evidence for captions of {length} in {profile.language}{about}"]
     sentences = []
-    wanted = KINDS[purpose][0]
+    wanted = KINDS[purpose][0]  # the kind of evidence that answers the question
     ranked = [one for one in near if {*one.ranked} - {*BASELINES}]
     if not ranked:
         return ["no metric was computed on such captions; there are printed numbers alone"]

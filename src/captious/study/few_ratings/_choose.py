@@ -202,7 +202,7 @@ def _list_items(
     for id, image in zip(table.ids, table.images, strict=True):
         if id not in by_image.setdefault(image, []):
             by_image[image].append(id)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": id, PROBABILITY: stratum.probability, STRATUM: stratum.name, BATCH: batch}
         for stratum, images in zip(strata, drawn, strict=True)
         for image in images
