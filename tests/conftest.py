@@ -233,6 +233,13 @@ class ColorEncoder:
         counts = np.stack([(ids == number).sum(axis=1) for number in (1, 2, 3, 4)], axis=1).astype(np.float32)
         return -counts if self.turn else counts
 
+    def token_features(self, ids):
+        """Vectors of tokens: the counts of the words up to a token; the start token has (1, 1, 1, 1)."""
+        counts = np.stack([(ids == number).cumsum(axis=1) for number in (1, 2, 3, 4)], axis=2).astype(np.float32)
+        counts[:, 0] = 1.0
+        counts[(ids == 6).cumsum(axis=1) - (ids == 6) > 0] = 0.0
+        return -counts if self.turn else counts
+
 
 @pytest.fixture
 def colors(monkeypatch):

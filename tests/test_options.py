@@ -26,7 +26,7 @@ def test_the_numbers_of_the_bootstrap():
         (lambda: Resampling(seed=-1), "seed -1, expected a whole number of at least 0"),
         (lambda: Runtime(batch=0), "batch 0, expected a whole number of at least 1"),
         (lambda: Runtime(precision="fp17"), "precision='fp17', expected auto or fp32 or bf16 or fp16; did you mean"),
-        (lambda: Reading(missing="skp"), "missing='skp', expected error or skip; did you mean 'skip'"),
+        (lambda: Reading(missing="skp"), "missing='skp', expected error or skip or zero; did you mean 'skip'"),
         (lambda: Reading(format="xml"), "format='xml', expected json or jsonl or csv or tsv or parquet"),
         (lambda: Output(json=True, latex=True), "json=True as well as latex=True, expected one form"),
     ],

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # Bytes of a wheel.
-LARGEST = 10_000_000
+LARGEST = 11_000_000
 NO_INDEX = re.compile(r"ConnectionError|NewConnectionError|name resolution|No address associated")
 
 # As the README has it, with captions written out.

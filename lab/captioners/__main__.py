@@ -1,6 +1,6 @@
 """OnlyStyle's Table 2: captioners that are told the style against the same captioners that are not.
 
-    python -m lab.reproductions onlystyle                      # trains 18 models: minutes on a GPU, hours on a CPU
+    python -m lab.reproductions onlystyle                      # trains 18 models: on a GPU; days on a CPU
     python -m lab.reproductions onlystyle --quick              # 1,500 images, 6 small models: minutes on two cores
     python -m lab.reproductions onlystyle --captions FOLDER    # scores what lab.captioners.train wrote elsewhere
 
@@ -29,14 +29,13 @@ def train(data: Path, grid: Path | None, folder: Path, quick: bool) -> None:
     import torch
 
     from lab.captioners.pack import pack
-    from lab.captioners.train import Settings, run_all
+    from lab.captioners.train import PAPER, QUICK, run_all
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     folder.mkdir(parents=True, exist_ok=True)
     pack(data, folder / "flickrstyle.npz", grid, images=1500 if quick else 0)
-    settings = Settings(epochs=6, batch=32, rate=2e-3, width=128) if quick else Settings()
-    processes = 4 if device == "cuda" else max(1, (os.cpu_count() or 1))
-    run_all(folder / "flickrstyle.npz", folder, settings, 1 if quick else 3, processes, device)
+    processes = 9 if device == "cuda" else max(1, (os.cpu_count() or 1))
+    run_all(folder / "flickrstyle.npz", folder, QUICK if quick else PAPER, 1 if quick else 3, processes, device)
 
 
 def main() -> None:
@@ -57,7 +56,7 @@ def main() -> None:
         if not args.captions:
             train(args.data, args.grid, folder, args.quick)
         metrics = [name for name in METRICS if not (args.quick and name in SLOW)]
-        print(score(args.data, folder, args.out, metrics, Resampling()))
+        print(score(args.data, folder, args.out, metrics, Resampling(), args.quick))
     print(f"{time.perf_counter() - started:.0f} s; {args.out}/onlystyle.md, {args.out}/onlystyle.json")
 
 

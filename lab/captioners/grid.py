@@ -1,11 +1,11 @@
-"""DINOv2-S features of a photograph by place: a 4 × 4 grid beside the CLS token, for a decoder to attend over.
+"""DINOv2-S features of a photograph by place: a 7 × 7 grid beside the CLS token, for a decoder to attend over.
 
-    python lab/reproductions/parts.py --packages SITE-PACKAGES --out parts/ --side 112 --whole
-    python -m lab.captioners.grid --data ../shared/data --model parts/dinov2-small --out gpu/grid.npz
+    python lab/reproductions/parts.py --packages SITE-PACKAGES --out parts/ --side 98 --whole
+    python -m lab.captioners.grid --data ../shared/data --model parts/dinov2-small --out grid.npz
 
-The shared features hold the CLS token and the mean of all patches: nothing there tells left from right. Here the
-8 × 8 patches of the whole picture, squeezed into a square of 112 pixels, are averaged by fours. Some eight minutes
-on two cores. The file has the form of the shared one: ``ids``, ``features`` (int8), ``scale`` of each dimension.
+The paper's captioners attend over 7 × 7 vectors of a ResNeXt. Here the whole picture is squeezed into a square of
+98 pixels, which DINOv2 sees as 7 × 7 patches. At more pixels the patches of a cell are averaged. Some eight minutes
+on two cores. The file has the form of the shared features: ``ids``, ``features`` (int8), ``scale`` of each dimension.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import torch
 from PIL import Image
 
 # Cells of the grid in a row.
-SIDE = 4
+SIDE = 7
 
 
 def cells(tokens: torch.Tensor) -> torch.Tensor:
     """CLS and the means of square cells, from CLS and the patches of a square.
 
-    >>> cells(torch.arange(65.0).reshape(1, 65, 1))[0, :3, 0].tolist()  # patches 1, 2, 9, 10 and then 3, 4, 11, 12
-    [0.0, 5.5, 7.5]
+    >>> cells(torch.arange(197.0).reshape(1, 197, 1))[0, :3, 0].tolist()  # patches 1, 2, 15, 16; then 3, 4, 17, 18
+    [0.0, 8.5, 10.5]
     """
     images, number, width = tokens.shape
     patches = round((number - 1) ** 0.5)

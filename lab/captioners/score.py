@@ -14,6 +14,7 @@ Flickr8k as a third style has no such symmetry; OnlyStyle under it is reported t
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +37,7 @@ from captious.stats.resampling import (
     swap_masks,
 )
 from lab.benchmarks.measure import table
-from lab.captioners.pack import STYLES, read_captions, split_of
+from lab.captioners.pack import STYLES, read_captions, read_factual, split_of
 
 # ``two`` is a model of the two styles, ``three`` one that has the factual captions of Flickr8k as a third.
 METRICS = {
@@ -60,14 +61,50 @@ DIVERSITY = {
     "new captions": "novelty(against={known})",
 }
 CLAIM = ("OnlyStyle", "StyleCIDEr", "CIDEr")
-# Table 2 of the paper: without and with style, of UPDOWN, Multi-UPDOWN and SVinVL.
+# As the paper writes them.
+TITLES = {"updown": "UPDOWN", "multi-updown": "Multi-UPDOWN", "svinvl": "SVinVL"}
+# Table 2 of the paper: BLEU-1, BLEU-4, CIDEr, StyleCIDEr, OnlyStyle.
+PRINTED = ("BLEU-1", "BLEU-4", "CIDEr", "StyleCIDEr", "OnlyStyle")
 PUBLISHED = {
-    "BLEU-1": ((0.255, 0.241), (0.252, 0.251), (0.233, 0.232)),
-    "BLEU-4": ((0.035, 0.034), (0.037, 0.035), (0.029, 0.027)),
-    "CIDEr": ((0.249, 0.231), (0.261, 0.275), (0.249, 0.248)),
-    "StyleCIDEr": ((0.034, 0.046), (0.026, 0.048), (0.033, 0.048)),
-    "OnlyStyle": ((0.055, 0.126), (0.049, 0.094), (0.084, 0.129)),
+    "UPDOWN": (0.241, 0.034, 0.231, 0.046, 0.126),
+    "UPDOWN NoStyle": (0.255, 0.035, 0.249, 0.034, 0.055),
+    "Multi-UPDOWN": (0.251, 0.035, 0.275, 0.048, 0.094),
+    "Multi-UPDOWN NoStyle": (0.252, 0.037, 0.261, 0.026, 0.049),
+    "SVinVL": (0.232, 0.027, 0.248, 0.048, 0.129),
+    "SVinVL NoStyle": (0.233, 0.029, 0.249, 0.033, 0.084),
 }
+
+
+class Claim(NamedTuple):
+    """A sentence of the paper as comparisons: under a metric, the first captioner is higher than the second."""
+
+    sentence: str
+    metrics: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+
+
+TOLD = tuple((name, f"{name} NoStyle") for name in TITLES.values())
+# The first two are what the paper is about; the others are what it reads off its Table 2.
+CLAIMS = (
+    Claim("A captioner that is told the style is higher on OnlyStyle than its twin", ("OnlyStyle",), TOLD),
+    Claim("… and on StyleCIDEr", ("StyleCIDEr",), TOLD),
+    Claim(
+        "UPDOWN NoStyle and SVinVL NoStyle are higher on BLEU and CIDEr than UPDOWN and SVinVL",
+        ("BLEU-1", "BLEU-4", "CIDEr"),
+        tuple((plain, told) for told, plain in TOLD if told != "Multi-UPDOWN"),
+    ),
+    Claim(
+        "On OnlyStyle SVinVL is the best, and Multi-UPDOWN the worst",
+        ("OnlyStyle",),
+        (("SVinVL", "UPDOWN"), ("UPDOWN", "Multi-UPDOWN")),
+    ),
+    Claim("On StyleCIDEr UPDOWN is the worst", ("StyleCIDEr",), (("Multi-UPDOWN", "UPDOWN"), ("SVinVL", "UPDOWN"))),
+    Claim(
+        "SVinVL is the worst on BLEU and CIDEr",
+        ("BLEU-1", "BLEU-4", "CIDEr"),
+        (("UPDOWN", "SVinVL"), ("Multi-UPDOWN", "SVinVL")),
+    ),
+)
 
 
 class System(NamedTuple):
@@ -104,17 +141,27 @@ MeasuredPairs = Mapping[tuple[str, str], tuple[Measurement, Measurement]]
 
 
 def read_systems(folder: Path) -> dict[System, Captions]:
-    """The captions that train.py wrote; a caption without style counts for both styles."""
+    """Return the captions that train.py wrote; a caption without style counts for both styles."""
     systems: dict[System, dict[tuple[str, str, int], str]] = {}
-    for path in sorted(folder.glob("*-*-*.json")):
-        about = json.loads(path.read_text(encoding="utf-8"))
-        for row in map(json.loads, path.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()):
-            captions = systems.setdefault(System(about["architecture"], about["form"], row["search"]), {})
-            for style in (row["style"],) if row["style"] else STYLES:
-                captions[row["id"], style, about["seed"]] = row["caption"]
-    if not systems:
-        raise SystemExit(f"{folder}: no captions as lab.captioners.train writes them")
-    return systems
+    path = folder / "captions.jsonl"
+    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        captions = systems.setdefault(System(row["architecture"], row["form"], row["search"]), {})
+        for style in (row["style"],) if row["style"] else STYLES:
+            captions[row["id"], style, row["seed"]] = row["caption"]
+    expected = [System(*parts) for parts in itertools.product(TITLES, ("style", "none"), ("beam", "greedy"))]
+    if missing := [system for system in expected if system not in systems]:
+        raise SystemExit(f"{path}: no captions of {label(missing[0])} by {missing[0].search} search")
+    # A run that was cut short has captions of more seeds from one captioner than from another.
+    seeds = set.intersection(*({key[2] for key in captions} for captions in systems.values()))
+    if not seeds:
+        raise SystemExit(f"{path}: no seed of which all captioners have captions")
+    order = {name: number for number, name in enumerate((*TITLES, "style", "none"))}
+    return {
+        system: {key: caption for key, caption in captions.items() if key[2] in seeds}
+        for system, captions in sorted(
+            systems.items(), key=lambda pair: (order[pair[0].architecture], order[pair[0].form])
+        )
+    }
 
 
 class Bench:
@@ -123,8 +170,7 @@ class Bench:
     def __init__(self, data: Path, scratch: Path, metrics: Sequence[str], resampling: Resampling) -> None:
         self.resampling = resampling
         self.styled = read_captions(data)
-        lines = (data / "flickr8k" / "captions.jsonl").read_text(encoding="utf-8").splitlines()
-        self.factual: dict[str, list[str]] = {row["id"]: row["references"] for row in map(json.loads, lines)}
+        self.factual = read_factual(data)
         training = [key for key in self.styled if split_of(key) == "train"]
         styled = [(style, self.styled[key][style]) for key in training for style in STYLES]
         factual = [("factual", caption) for key in training for caption in self.factual[key]]
@@ -229,41 +275,72 @@ class Results:
         self.diversity = {system: bench.diversity(captions) for system, captions in chosen.items()}
         self.people = bench.people(sorted({key[0] for captions in chosen.values() for key in captions}))
         self.metrics = list(next(iter(measured.values())))
-        told = [system for system in chosen if system.form != "none"]
+        named = {label(system): by_metric for system, by_metric in measured.items()}
+        told = [system for system in chosen if system.form == "style"]
+        exchanged = {system: bench.measure(swapped(chosen[system])) for system in told}
         self.told: list[Difference] = []
         self.matched: list[Difference] = []
+        self.claims: dict[Claim, list[Difference]] = {claim: [] for claim in CLAIMS}
         self.shares: dict[str, dict[str, float]] = {}
-        exchanged = {system: bench.measure(swapped(chosen[system])) for system in told}
         for name in self.metrics:
-            ours = {system: measured[system][name] for system in told}
-            plain = {system: measured[system._replace(form="none")][name] for system in told}
-            other = {system: exchanged[system][name] for system in told}
-            self.told += bench.differences({(label(one), "none"): (ours[one], plain[one]) for one in told}, name)
-            self.matched += bench.differences({(label(one), "swapped"): (ours[one], other[one]) for one in told}, name)
-            self.shares[name] = {label(one): share_above(ours[one].values, other[one].values) for one in told}
+            ours = {label(system): measured[system][name] for system in told}
+            plain = {label(system): measured[system._replace(form="none")][name] for system in told}
+            other = {label(system): exchanged[system][name] for system in told}
+            self.told += bench.differences({(one, "none"): (ours[one], plain[one]) for one in ours}, name)
+            self.matched += bench.differences({(one, "swapped"): (ours[one], other[one]) for one in ours}, name)
+            self.shares[name] = {one: share_above(ours[one].values, other[one].values) for one in ours}
+            for claim, differences in self.claims.items():
+                if name in claim.metrics:
+                    pairs = {(one, two): (named[one][name], named[two][name]) for one, two in claim.pairs}
+                    differences += bench.differences(pairs, name)
 
-    def verdict(self) -> str:
-        """The paper's claim against the numbers, in one sentence."""
+    def verdict(self, quick: bool = False) -> str:
+        """Return the paper's claim against the numbers, in one sentence."""
         rows = {name: [row for row in self.told if row.metric == name] for name in CLAIM}
         higher = {name: sum(row.p_holm < 0.05 and row.value > 0 for row in rows[name]) for name in CLAIM}
         lower = {name: sum(row.p_holm < 0.05 and row.value < 0 for row in rows[name]) for name in CLAIM}
         number = len(rows["OnlyStyle"])
-        claim = "holds in part"
+        claim = "The claim holds in part"
         if higher["OnlyStyle"] == higher["StyleCIDEr"] == number:
-            claim = "holds"
+            claim = "The claim holds"
+        elif quick:
+            claim = "This quick run is too short to decide the claim; run it without --quick"
         elif higher["OnlyStyle"] == higher["StyleCIDEr"] == 0:
-            claim = "does not hold"
+            claim = "The claim does not hold"
         share = {name: 100 * np.mean(list(self.shares[name].values())) for name in CLAIM}
         return (
-            f"The claim {claim}: of {number} captioners that are told the style, {higher['OnlyStyle']} score higher on "
+            f"{claim}: of {number} captioners that are told the style, {higher['OnlyStyle']} score higher on "
             f"OnlyStyle and {higher['StyleCIDEr']} on StyleCIDEr than the same captioner that is not, while on CIDEr "
             f"{higher['CIDEr']} score higher and {lower['CIDEr']} lower (paired tests over images, Holm-adjusted "
             f"p < 0.05); a caption scores above the one written for the other style in {share['OnlyStyle']:.0f} % of "
             f"cases on OnlyStyle, {share['StyleCIDEr']:.0f} % on StyleCIDEr and {share['CIDEr']:.0f} % on CIDEr."
         )
 
+    def table_2(self) -> str:
+        """Return the paper's Table 2 with our values, the published ones behind them."""
+        rows = [["captioner", *PRINTED]]
+        for system in self.systems:
+            printed = dict(zip(PRINTED, PUBLISHED[label(system)], strict=True))
+            values = self.values[system]
+            rows.append(
+                [label(system), *(f"{half(values[name])} ({printed[name]:.3f})" for name in PRINTED if name in values)]
+            )
+        return table(rows)
+
+    def check_claims(self, quick: bool = False) -> str:
+        """Return the sentences of the paper with our differences, the published ones behind them."""
+        rows = [["the paper", "our differences (published)", "ours"]]
+        for claim, differences in self.claims.items():
+            shown = []
+            for row in differences:
+                column = PRINTED.index(row.metric)
+                printed = PUBLISHED[row.system][column] - PUBLISHED[row.baseline][column]
+                shown.append(f"{row.metric}, {row.system} − {row.baseline}: {row} ({printed:+.3f})")
+            rows.append([claim.sentence, "; ".join(shown), judge(differences, quick)])
+        return table(rows)
+
     def markdown(self) -> str:
-        """Three tables: the systems, what being told changes, and what the other style's caption scores."""
+        """Return three tables: the systems, what being told changes, and what the other style's caption scores."""
         heads = [label(system) for system in self.systems]
         rows = [["", *heads, "people"]]
         for name in self.metrics:
@@ -273,12 +350,10 @@ class Results:
             digits = 0 if name == "vocabulary" else 3
             rows.append([name, *(f"{self.diversity[system][name]:,.{digits}f}" for system in self.systems), ""])
         told = list(dict.fromkeys(row.system for row in self.told))
-        paper = ["UPDOWN", "Multi-UPDOWN", "SVinVL"]
-        changes = [["told − not told", *told, *(f"{name} (paper)" for name in paper)]]
-        seen = [["asked − other style", *told]]
+        changes = [["told − not told", *told]]
+        seen = [["requested − other style", *told]]
         for name in self.metrics:
-            published = [f"{after - before:+.3f}" for before, after in PUBLISHED.get(name, ())] or [""] * 3
-            changes.append([name, *(str(row) for row in self.told if row.metric == name), *published])
+            changes.append([name, *(str(row) for row in self.told if row.metric == name)])
             matched = [row for row in self.matched if row.metric == name]
             seen.append([name, *(f"{row} ({100 * self.shares[name][row.system]:.0f} %)" for row in matched)])
         return "\n\n".join(table(each) for each in (rows, changes, seen))
@@ -299,39 +374,62 @@ class Results:
             "people": self.people,
             "told": [asdict(row) for row in self.told],
             "matched": [asdict(row) for row in self.matched],
+            "claims": {claim.sentence: [asdict(row) for row in rows] for claim, rows in self.claims.items()},
             "above": self.shares,
         }
 
 
 def label(system: System) -> str:
-    return f"{system.architecture}, {system.form}"
+    """Return the paper's name of a captioner."""
+    return TITLES[system.architecture] + ("" if system.form == "style" else " NoStyle")
 
 
 def half(value: Estimate) -> str:
-    """A value with half of its interval."""
+    """Return a value with half of its interval."""
     return f"{round(value.value, 3) + 0.0:.3f} ± {(value.high - value.low) / 2:.3f}"
 
 
-def score(data: Path, folder: Path, out: Path, metrics: Sequence[str], resampling: Resampling) -> str:
+def judge(differences: Sequence[Difference], quick: bool = False) -> str:
+    """Return whether a claim holds, from differences that it says are positive."""
+    if not differences:
+        return "not measured"
+    higher = sum(row.p_holm < 0.05 and row.value > 0 for row in differences)
+    lower = sum(row.p_holm < 0.05 and row.value < 0 for row in differences)
+    if higher == len(differences):
+        return "holds"
+    if quick:
+        return "too short to decide"
+    return f"{higher} of {len(differences)} hold, {lower} are significantly the opposite"
+
+
+def score(
+    data: Path, folder: Path, out: Path, metrics: Sequence[str], resampling: Resampling, quick: bool = False
+) -> str:
     """Score a folder of captions, write ``onlystyle.md`` and ``onlystyle.json``, and return the Markdown."""
     systems = read_systems(folder)
-    order = {"updown": 0, "transformer": 1, "none": 0, "token": 1, "attention": 2}
-    systems = dict(sorted(systems.items(), key=lambda pair: (order[pair[0].architecture], order[pair[0].form])))
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(data, Path(scratch), metrics, resampling)
-        results = [Results(bench, systems, search) for search in ("beam", "greedy")]
+        beam, greedy = (Results(bench, systems, search) for search in ("beam", "greedy"))
     images = len({key[0] for captions in systems.values() for key in captions})
     seeds = len({key[2] for captions in systems.values() for key in captions})
     note = (
-        f"{images:,} test images, {len(STYLES)} styles, {seeds} seeds. ± is half of the 95 % interval over images. "
-        f"† Holm-adjusted p < 0.05, paired randomization over images ({resampling.samples:,} shuffles). In the third "
-        "table also: how often the caption of the asked style scores higher than that of the other, ties counting half."
+        f"{images:,} test images, {len(STYLES)} styles, seeds: {seeds}. ± is half of the 95 % interval over images. "
+        f"† Holm-adjusted p < 0.05, paired randomization over images ({resampling.samples:,} shuffles). Published "
+        "values are in parentheses. The last table of each search also has the share of captions that score higher "
+        "than the caption for the other style; ties count half."
     )
-    texts = [f"### {'Beam search' if one.search == 'beam' else 'Greedy search'}\n\n{one.markdown()}" for one in results]
-    text = "\n\n".join(["## Table 2: captioners that are told the style", results[0].verdict(), note, *texts]) + "\n"
+    parts = [
+        "## Table 2: captioners that are told the style",
+        beam.verdict(quick),
+        note,
+        beam.table_2(),
+        beam.check_claims(quick),
+        *(f"### {name}\n\n{one.markdown()}" for name, one in (("Beam search", beam), ("Greedy search", greedy))),
+    ]
+    text = "\n\n".join(parts) + "\n"
     out.mkdir(parents=True, exist_ok=True)
     (out / "onlystyle.md").write_text(text, encoding="utf-8")
-    (out / "onlystyle.json").write_text(json.dumps([one.data() for one in results], indent=1) + "\n", encoding="utf-8")
+    (out / "onlystyle.json").write_text(json.dumps([beam.data(), greedy.data()], indent=1) + "\n", encoding="utf-8")
     return text
 
 

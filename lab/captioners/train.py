@@ -1,10 +1,15 @@
 """Trains the captioners, several at once, and decodes the test images in both styles.
 
-    python -m lab.captioners.train --data gpu/flickrstyle.npz --out DIRECTORY --processes 4
+    python -m lab.captioners.train --data flickrstyle.npz --out DIRECTORY --processes 9
 
-Writes under DIRECTORY, for each of 2 architectures × 3 forms × seeds, ``NAME.jsonl`` (rows of id, style, search and
-caption; no style where the model is told none) and ``NAME.json`` (parameters, seconds, the losses of every epoch).
-Teacher forcing with plain cross-entropy, Adam at 5e-4 decaying every five epochs, as the paper has it; the epoch with
+Writes ``captions.jsonl`` (rows of architecture, form, seed, search, id, style and caption; no style where the model is
+told none) and ``models.jsonl`` (settings, parameters, seconds, the losses of every epoch), a model at a time, the first
+seed of all models first: a run that is cut short leaves whole models. With ``--minutes`` training ends in time, and
+what has been learnt is decoded.
+
+UPDOWN and Multi-UPDOWN: cross-entropy, Adam at 5e-4 decaying every five epochs, as the paper has it, and scheduled
+sampling for Multi-UPDOWN. SVinVL: masked words, AdamW with a linear decay. The paper fine-tunes VinVL at 3e-5; ours
+begins from random weights, so it first learns the factual captions of the training images, and faster. The epoch with
 the lowest validation loss is decoded. On a CPU a seed gives the same captions again; on a GPU nearly always.
 """
 
@@ -18,18 +23,17 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before CUDA starts, for equal sums in every run
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from lab.captioners.data import PAD, Batch, Data, Pairs
-from lab.captioners.decode import search
-from lab.captioners.models import ARCHITECTURES, FORMS, Captioner
+from lab.captioners.data import NO_STYLE, PAD, Data, Pairs
+from lab.captioners.decode import BAD_ENDINGS, search
+from lab.captioners.models import ARCHITECTURES, FORMS, Captioner, cross_entropy
 from lab.captioners.pack import STYLES
 
 # Captions on the beam.
@@ -43,26 +47,41 @@ class Job(NamedTuple):
     form: str
     seed: int
 
-    @property
-    def name(self) -> str:
-        return f"{self.architecture}-{self.form}-{self.seed}"
-
 
 @dataclass(frozen=True)
 class Settings:
     """How to train."""
 
     epochs: int = 40
-    patience: int = 4
+    patience: int = 6
     """Epochs without a lower validation loss after which training ends."""
     batch: int = 128
     rate: float = 5e-4
     decay: float = 0.8
-    """Of the rate, every five epochs."""
+    """Of the rate, every five epochs; 0 for AdamW with a linear decay to nothing."""
     smoothing: float = 0.0
-    """Of labels; the paper has none."""
+    """Of labels."""
+    sampling: float = 0.0
+    """Share of words that are the model's own, more every five epochs, up to a half."""
+    pretraining: int = 0
+    """Epochs on factual captions before."""
+    half: bool = False
+    """Train in bfloat16 on a GPU."""
     width: int | None = None
     """Of the models; by default the architecture's own."""
+
+
+# Of each architecture.
+PAPER = {
+    "updown": Settings(),
+    "multi-updown": Settings(sampling=0.05),
+    "svinvl": Settings(epochs=30, patience=30, decay=0.0, smoothing=0.1, pretraining=10, half=True),
+}
+# Smaller models that two cores train in minutes.
+QUICK = {
+    name: replace(settings, epochs=6 if settings.decay else 10, batch=32, rate=2e-3, width=128, pretraining=0)
+    for name, settings in PAPER.items()
+}
 
 
 class Trained(NamedTuple):
@@ -72,110 +91,145 @@ class Trained(NamedTuple):
     losses: list[dict[str, float]]
 
 
-def loss_of(model: Captioner, batch: Batch, smoothing: float = 0.0) -> torch.Tensor:
-    """Cross-entropy per word."""
-    logits = model(batch.features, batch.style, batch.words)
-    return torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1), batch.words.flatten(), ignore_index=PAD, label_smoothing=smoothing
-    )
-
-
 @torch.inference_mode()
 def validate(model: Captioner, pairs: Pairs) -> float:
-    """Cross-entropy per word over all pairs."""
+    """Return the cross-entropy per word over all pairs, each word from the true words before it."""
     model.eval()
-    total = torch.zeros((), device=pairs.features.device)
-    for batch in pairs.batches(512, torch.arange(len(pairs))):
-        total += loss_of(model, batch) * (batch.words != PAD).sum()
+    total = torch.zeros((), device=pairs.words.device)
+    for inputs, words in pairs.batches(512, torch.arange(len(pairs))):
+        total += cross_entropy(model(inputs, words), words) * (words != PAD).sum()
     return float(total) / int(pairs.lengths.sum())
 
 
-def train(job: Job, data: Data, settings: Settings) -> Trained:
-    """Train one model until its validation loss rises."""
+class Epochs:
+    """Training of one model, an epoch at a time."""
+
+    def __init__(self, model: Captioner, settings: Settings, pairs: Pairs, epochs: int, seed: int) -> None:
+        self.model, self.settings, self.pairs, self.done = model, settings, pairs, 0
+        self.shuffle = torch.Generator().manual_seed(seed)
+        if settings.decay:
+            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), settings.rate)
+            self.schedule: torch.optim.lr_scheduler.LRScheduler = torch.optim.lr_scheduler.StepLR(
+                self.optimizer, 5, settings.decay
+            )
+        else:
+            self.optimizer = torch.optim.AdamW(model.parameters(), settings.rate)
+            self.schedule = torch.optim.lr_scheduler.LinearLR(self.optimizer, 1.0, 0.02, epochs)
+
+    def run(self) -> float:
+        """Train one epoch and return its loss."""
+        self.model.train()
+        sampling = min(0.5, self.settings.sampling * (self.done // 5))
+        total = torch.zeros((), device=self.pairs.words.device)
+        order = torch.randperm(len(self.pairs), generator=self.shuffle)
+        for batch in self.pairs.batches(self.settings.batch, order):
+            with torch.autocast(total.device.type, torch.bfloat16, enabled=self.settings.half and total.is_cuda):
+                loss = self.model.compute_loss(batch, self.settings.smoothing, sampling)
+            self.optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+            total += loss.detach() * len(batch.words)
+        self.schedule.step()
+        self.done += 1
+        return float(total) / len(self.pairs)
+
+
+def train(job: Job, data: Data, settings: Settings, deadline: float = float("inf")) -> Trained:
+    """Train one model until its validation loss rises, or until a time."""
     torch.manual_seed(job.seed)
-    shape = (len(data.vocabulary), *data.features.shape[1:])
     sizes = {"width": settings.width} if settings.width else {}
-    model = ARCHITECTURES[job.architecture](*shape, job.form, **sizes).to(data.features.device)
-    optimizer = torch.optim.Adam(model.parameters(), settings.rate)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5, settings.decay)
-    training, validation = data.pairs("train"), data.pairs("validation")
-    shuffle = torch.Generator().manual_seed(job.seed)
+    model = ARCHITECTURES[job.architecture](
+        len(data.vocabulary), *data.regions.shape[1:], data.pooled.shape[1], job.form, **sizes
+    ).to(data.device)
+    if settings.pretraining:
+        before = Epochs(model, settings, data.factual_pairs(), settings.pretraining, job.seed)
+        while before.done < settings.pretraining and time.time() < deadline:
+            before.run()
+    epochs = Epochs(model, settings, data.pairs("train"), settings.epochs, job.seed)
+    validation = data.pairs("validation")
     losses: list[dict[str, float]] = []
     best, weights, waited = float("inf"), {}, 0
-    for _ in range(settings.epochs):
-        model.train()
-        total = torch.zeros((), device=data.features.device)
-        for batch in training.batches(settings.batch, torch.randperm(len(training), generator=shuffle)):
-            loss = loss_of(model, batch, settings.smoothing)
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            total += loss.detach() * len(batch.words)
-        schedule.step()
-        losses.append({"train": float(total) / len(training), "validation": validate(model, validation)})
+    while epochs.done < settings.epochs and waited < settings.patience and (not losses or time.time() < deadline):
+        losses.append({"train": epochs.run(), "validation": validate(model, validation)})
         waited += 1
         if losses[-1]["validation"] < best:
             best, waited = losses[-1]["validation"], 0
             weights = {name: value.clone() for name, value in model.state_dict().items()}
-        if waited == settings.patience:
-            break
     model.load_state_dict(weights)
     return Trained(model.eval(), losses)
 
 
-def decode(job: Job, model: Captioner, data: Data, size: int = 256) -> Iterator[dict[str, str | None]]:
-    """Captions of the test images under every search and style; a model without style writes one for both."""
-    images = torch.tensor(data.images("test"))
-    for name, beam in SEARCHES.items():
-        for style, number in ((None, 0),) if job.form == "none" else ((style, STYLES.index(style)) for style in STYLES):
-            for chosen in images.split(size):
-                features = data.features[chosen.to(data.features.device)].float()
-                styles = torch.full((len(chosen),), number, device=features.device)
-                for image, words in zip(chosen, search(model, features, styles, beam).tolist(), strict=True):
-                    caption = data.vocabulary.decode(words)
-                    yield {"id": data.rows[image]["id"], "style": style, "search": name, "caption": caption}
+def decode(job: Job, model: Captioner, data: Data, size: int = 256) -> Iterator[dict[str, str | int | None]]:
+    """Yield captions of the test images under every search and style; a model without style writes one for both."""
+    images = torch.tensor(data.images("test"), device=data.device)
+    bad = [data.vocabulary.number[word] for word in BAD_ENDINGS if word in data.vocabulary.number]
+    styles = dict(zip(STYLES, range(len(STYLES)), strict=True)) if job.form == "style" else {None: NO_STYLE}
+    for (name, beam), (style, number) in itertools.product(SEARCHES.items(), styles.items()):
+        for chosen in images.split(size):
+            inputs = data.read_inputs(chosen, torch.full_like(chosen, number))
+            for image, words in zip(chosen.tolist(), search(model, inputs, beam, bad).tolist(), strict=True):
+                caption = data.vocabulary.decode(words)
+                yield {
+                    **job._asdict(),
+                    "search": name,
+                    "id": data.rows[image]["id"],
+                    "style": style,
+                    "caption": caption,
+                }
 
 
-def run(job: Job, path: Path, out: Path, settings: Settings, device: str) -> dict[str, float]:
-    """Train, decode and write one model; its seconds, epochs and lowest validation loss."""
+def run(job: Job, path: Path, settings: Settings, device: str, deadline: float) -> tuple[str, dict[str, Any]]:
+    """Train and decode one model; return its captions as lines, and what is known of the model."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.set_float32_matmul_precision("high")
     started = time.perf_counter()
     data = Data(path, device)
-    with sdpa_kernel(SDPBackend.MATH):  # the one attention whose gradient is deterministic
-        model, losses = train(job, data, settings)
-        trained = time.perf_counter()
-        lines = [json.dumps(row) + "\n" for row in decode(job, model, data)]
-    seconds = {"training": trained - started, "decoding": time.perf_counter() - trained}
+    model, losses = train(job, data, settings, deadline)
+    trained = time.perf_counter()
+    lines = [json.dumps(row) + "\n" for row in decode(job, model, data)]
     about = {
         **job._asdict(),
         **asdict(settings),
         "parameters": sum(value.numel() for value in model.parameters()),
         "words": len(data.vocabulary),
-        "vectors": data.features.shape[1],
-        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "regions": data.regions.shape[1],
+        "training_seconds": round(trained - started, 1),
+        "decoding_seconds": round(time.perf_counter() - trained, 1),
         "losses": losses,
     }
-    (out / f"{job.name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    (out / f"{job.name}.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
-    return {**seconds, "epochs": len(losses), "loss": min(row["validation"] for row in losses)}
+    return "".join(lines), about
 
 
-def run_all(path: Path, out: Path, settings: Settings, seeds: int, processes: int, device: str) -> None:
-    """All models, the slower architecture first."""
+def run_all(
+    path: Path,
+    out: Path,
+    settings: dict[str, Settings],
+    seeds: int,
+    processes: int,
+    device: str,
+    minutes: float = float("inf"),
+) -> None:
+    """Train and decode all models, a seed at a time, the slowest architecture first."""
     out.mkdir(parents=True, exist_ok=True)
-    jobs = [Job(*parts) for parts in itertools.product(ARCHITECTURES, FORMS, range(seeds))]
-    started = time.perf_counter()
+    jobs = [Job(*parts) for seed in range(seeds) for parts in itertools.product(reversed(settings), FORMS, (seed,))]
+    started, deadline = time.perf_counter(), time.time() + 60 * minutes
+    for name in ("captions", "models"):
+        (out / f"{name}.jsonl").write_text("", encoding="utf-8")
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(run, job, path, out, settings, device): job for job in jobs}
+        running = {pool.submit(run, job, path, settings[job.architecture], device, deadline): job for job in jobs}
         for number, done in enumerate(as_completed(running), start=1):
-            result = done.result()
+            lines, about = done.result()
+            for name, text in (("captions", lines), ("models", json.dumps(about) + "\n")):
+                with (out / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+                    file.write(text)
+            name = " ".join(map(str, running[done]))
+            losses = [row["validation"] for row in about["losses"]]
             print(
-                f"{time.perf_counter() - started:5.0f} s  {number:2} of {len(jobs)}  {running[done].name:24}"
-                f"{result['epochs']:3} epochs, validation loss {result['loss']:.3f}, "
-                f"{result['training']:.0f} s + {result['decoding']:.0f} s",
+                f"{time.perf_counter() - started:5.0f} s  {number:2} of {len(jobs)}  {name:24}"
+                f"{len(losses):3} epochs, lowest validation loss {min(losses):.3f} in epoch "
+                f"{losses.index(min(losses)) + 1}, {about['training_seconds']} s + {about['decoding_seconds']} s",
                 flush=True,
             )
 
@@ -184,14 +238,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the file that pack.py writes")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--architectures", nargs="+", choices=PAPER, default=list(PAPER), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=Settings.epochs)
-    parser.add_argument("--batch", type=int, default=Settings.batch)
+    parser.add_argument("--epochs", type=int, help="at most so many, of every architecture")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="training ends after so many minutes")
     parser.add_argument("--processes", type=int, default=4, help="models trained at once")
+    parser.add_argument("--quick", action="store_true", help="smaller models and fewer epochs")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
-    settings = Settings(epochs=args.epochs, batch=args.batch)
-    run_all(args.data, args.out, settings, args.seeds, args.processes, args.device)
+    settings = {name: (QUICK if args.quick else PAPER)[name] for name in args.architectures}
+    if args.epochs:
+        settings = {name: replace(each, epochs=args.epochs) for name, each in settings.items()}
+    run_all(args.data, args.out, settings, args.seeds, args.processes, args.device, args.minutes)
 
 
 if __name__ == "__main__":

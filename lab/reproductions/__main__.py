@@ -1,6 +1,6 @@
 """The papers' own experiments, each by one command: python -m lab.reproductions NAME …
 
-The names are onlystyle, umic, specs, imagine, relic, judges, questions, chair and stress.
+The names are onlystyle, umic, specs, grid, imagine, imagine-texts, relic, judges, questions, chair and stress.
 
 What follows the name goes to the script; ``-h`` after it lists what it takes.
 """
@@ -15,8 +15,19 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = {
     "onlystyle": HERE.parent / "captioners" / "__main__.py",
     **{
-        name: HERE / f"{name}.py"
-        for name in ("umic", "specs", "imagine", "relic", "judges", "questions", "chair", "stress")
+        name: HERE / f"{name.replace('-', '_')}.py"
+        for name in (
+            "umic",
+            "specs",
+            "grid",
+            "imagine",
+            "imagine-texts",
+            "relic",
+            "judges",
+            "questions",
+            "chair",
+            "stress",
+        )
     },
 }
 

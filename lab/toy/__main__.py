@@ -12,6 +12,7 @@ from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Only
 from captious.options import Option, Output
 from captious.render.progress import display
+from lab.toy.clips import write_clips
 from lab.toy.sample import make, write
 from lab.toy.training import write_training
 
@@ -70,6 +71,15 @@ def training(
     click.echo(
         f"written: {out}\nnext: captious train clip {out}/train.jsonl --images {out}/images --new mini --out my-clip"
     )
+
+
+@command(app)
+def clips(
+    out: Annotated[Path, Option("Folder to write.", metavar="FOLDER")] = Path("docs/clips"), size: Size = 160
+) -> None:
+    """Short clips of scenes in which a thing moves, for the guide to videos; needs PyAV."""
+    write_clips(out, size)
+    click.echo(f"written: {out}")
 
 
 if __name__ == "__main__":

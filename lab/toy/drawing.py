@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -338,8 +338,8 @@ _BELOW: dict[str, tuple[RGB, RGB]] = {
 }
 
 
-def draw(scene: Scene, size: int = 160) -> Image:
-    """The picture of a scene, `size` pixels square.
+def draw(scene: Scene, size: int = 160, shifts: Mapping[str, tuple[float, float]] = {}) -> Image:
+    """The picture of a scene, `size` pixels square; `shifts` moves things by kind, in picture widths.
 
     >>> picture = draw(Scene(1, "snow", (Thing("ball", "red", "large"),)))
     >>> picture.size, picture.getpixel((80, 140)) == PALETTE["red"]
@@ -352,7 +352,9 @@ def draw(scene: Scene, size: int = 160) -> Image:
     canvas = ImageDraw.Draw(picture)
     whole = Brush(canvas, Box(0.0, 0.0, 1.0, 1.0), pixels)
     standing_first = sorted(places(scene), key=lambda placed: -placed.thing.row)
-    for thing, boxes in standing_first:
+    for thing, still in standing_first:
+        right, down = shifts.get(thing.kind, (0.0, 0.0))
+        boxes = [Box(box.left + right, box.top + down, box.right + right, box.bottom + down) for box in still]
         if thing.row == GROUND:
             for box in boxes:
                 _shadow(whole, box, scene.setting)

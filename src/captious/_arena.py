@@ -35,6 +35,7 @@ from captious.metrics.judges.matches import (
     build_questions,
     draw,
 )
+from captious.models.chat.clip_images import describe_frames
 from captious.models.chat.judge import Judge, load_judge
 from captious.models.chat.messages import Failure
 from captious.options import (
@@ -644,8 +645,9 @@ class _Entries:
         """Ask the judge, and return the result. Nothing is asked before this."""
         judge, first = self.setup.judge, next(iter(self.sets.values()))
         before = replace(judge.usage)
-        pictures = any(image is not None for image in first.images)
+        pictures = first.has_videos or any(image is not None for image in first.images)
         blind = pictures and not judge.can("images")
+        frames = describe_frames(first) if first.has_videos and not blind else {}
         schema = judge.can("schema")
         matches = ask(self.sets, self.matches, self.setup, images=not blind, schema=schema)
         unjudged = [match for match in matches if match.outcome is None]
@@ -663,6 +665,7 @@ class _Entries:
             *(f"orders:{orders}", *([baselines] if self.opponents.baselines else [])),
             *(["elo:online"] if self.rules.elo == "online" else []),
             *([f"images:{'refused' if blind else 'shown'}"] if pictures else []),
+            *(f"{key}:{value}" for key, value in frames.items()),
             f"schema:{'followed' if schema else 'ignored'}",
             *(f"comparisons:{len(matches)}{drawn}", f"unjudged:{len(unjudged)}", f"items:{len(first)}"),
             *(f"data:{first.fingerprint:016x}"[:13], resampling.signature(), rank_signature(resampling.level)),

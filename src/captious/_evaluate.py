@@ -13,7 +13,7 @@ from captious.io.read import read, reading_of
 from captious.metrics.chunks import measure_all, measure_systems
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
-from captious.metrics.registry import DEFAULT, parse_all
+from captious.metrics.registry import DEFAULT, choose_inputs, parse_all
 from captious.metrics.requests import Specs, choose_metrics
 from captious.options import Missing, Reading, Resampling, Runtime, check_settings, using
 from captious.runs.report import Report, compute_intervals, compute_system_intervals
@@ -149,7 +149,7 @@ def _make_report(
 def _resolve_metrics(specs: Sequence[str | Metric], captions: CaptionSet) -> list[Metric]:
     """Return the metrics for these captions; only ``all`` is still to be parsed."""
     metrics = [one for one in specs if isinstance(one, Metric)]
-    return metrics if len(metrics) == len(specs) else parse_all(specs, [captions])
+    return choose_inputs(metrics, [captions]) if len(metrics) == len(specs) else parse_all(specs, [captions])
 
 
 def add_metrics(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -19,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.hashing import hash_texts
 from captious._core.languages import Scripts
 from captious._core.random import make_keys
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 # Number of items shown in a notebook.
 FIRST = 4
+# Column of the videos.
+VIDEO = "video"
 # Largest number of ids among which a message suggests the most similar one: difflib is slow.
 COMPARED = 50_000
 T = TypeVar("T")
@@ -57,8 +61,8 @@ class Item:
 
     @property
     def candidate(self) -> str:
-        """The only candidate, or the first of several."""
-        return self.candidates[0]
+        """The only candidate, or the first of several; empty for a video without predictions."""
+        return self.candidates[0] if self.candidates else ""
 
 
 CHANNELS = (1, 3, 4)
@@ -183,15 +187,112 @@ class FileImage(ImageData):
         return ImageData, (self.value, self.name)
 
 
+# An image by its path, or in memory.
+ImageSource = str | ImageData
+
+
+class VideoData:
+    """A video in memory: the bytes of a file, its frames, or vectors of its frames that an encoder made elsewhere.
+
+    Frames are a list of images (paths or `ImageData`), or an array of frames × height × width × 3, or channels first,
+    by the rules of `ImageData`. Vectors are an array of frames × dimension; ``digest`` names the file that they come
+    from in signatures.
+    """
+
+    def __init__(self, value: Any, name: str = "video", digest: str | None = None) -> None:
+        self.value, self.name = value, name
+        self.digest = digest
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            self.value = bytes(value)
+        elif _is_array(value):
+            shape = tuple(value.shape)
+            if len(shape) not in (2, 4) or 0 in shape:
+                size = " × ".join(map(str, shape))
+                raise InputError(
+                    f"{name}: an array of shape {size}, expected frames × height × width × 3, or frames × dimension "
+                    "of an encoder"
+                )
+        elif isinstance(value, (list, tuple)) and value:
+            self.value = tuple(_convert_frame(one, f"{name}, frame {number}") for number, one in enumerate(value))
+        else:
+            raise InputError(f"{name}: is {type(value).__name__}, expected a path, a list of frames, or an array")
+
+    @classmethod
+    def of(cls, value: Any, name: str) -> VideoData | None:
+        """Wrap a value that is a video, or ``{"bytes": …}`` as in Hugging Face data sets; return None for others."""
+        if isinstance(value, VideoData):
+            return value
+        if isinstance(value, Mapping):
+            value = value.get("bytes")
+        is_list = isinstance(value, (list, tuple)) and len(value) > 0
+        is_video = is_list or isinstance(value, (bytes, bytearray, memoryview)) or _is_array(value)
+        return cls(value, name) if is_video else None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<VideoData {self.name}>"
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the video is given by vectors of its frames."""
+        return _is_array(self.value) and len(self.value.shape) == 2
+
+    def vectors(self) -> npt.NDArray[np.float32]:
+        """Return the vectors of the frames, frames × dimension."""
+        return np.asarray(_to_array(self.value), dtype=np.float32)
+
+    def images(self) -> list[ImageSource]:
+        """Return the frames if they are given as images or pixels; an empty list for the bytes of a file."""
+        if isinstance(self.value, tuple):
+            return list(self.value)
+        if isinstance(self.value, bytes) or self.has_vectors:
+            return []
+        return [ImageData(self.value[number], f"{self.name}, frame {number}") for number in range(len(self.value))]
+
+
+class FileVideo(VideoData):
+    """A video that is part of a file, such as a member of a tar; read from disk on each use."""
+
+    def __init__(self, parts: FileParts, start: int, size: int, name: str) -> None:
+        self.parts, self.start, self.size, self.name, self.digest = parts, start, size, name, None
+
+    @property
+    def value(self) -> bytes:
+        """The bytes of the video file."""
+        return self.parts.read(self.start, self.size)
+
+    def __reduce__(self) -> tuple[type[VideoData], tuple[bytes, str]]:
+        return VideoData, (self.value, self.name)
+
+
+# A video by its path (a file, a folder of frames, a file of vectors), or in memory.
+VideoSource = str | VideoData
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The video of an item, or the part of it from ``start`` to ``end``, in seconds."""
+
+    video: VideoSource
+    start: float | None = None
+    end: float | None = None
+
+    def __str__(self) -> str:
+        return str(self.video)
+
+
 @dataclass(frozen=True)
 class Origin:
-    """The columns or files that were read as captions, references and images, and what reading changed or left out."""
+    """The columns or files that were read as captions, references, images and videos, and what reading changed."""
 
     candidates: str = ""
     """The column of the candidates, or how they were found without one, such as *by id*; empty for a set in memory."""
     references: str = ""
     """The column or the file of the references."""
     images: str = ""
+    videos: str = ""
     cleaned: int = 0
     """Number of texts from which control characters or lone surrogates were removed."""
     left_out: int = 0
@@ -200,13 +301,22 @@ class Origin:
     """One sentence for each kind of change, with the first places."""
 
 
-# An image by its path, or in memory.
-ImageSource = str | ImageData
-
-
 def _is_picture(value: Any) -> bool:
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(value, pillow.Image)
+
+
+def _is_video(value: Any) -> bool:
+    return isinstance(value, (str, VideoData)) and bool(value)
+
+
+def _convert_frame(value: Any, name: str) -> ImageSource:
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    image = ImageData.of(value, name)
+    if image is None:
+        raise InputError(f"{name}: is {type(value).__name__}, expected a path or an image")
+    return image
 
 
 def _is_tensor(value: Any) -> bool:
@@ -392,6 +502,12 @@ class CaptionSet(Memo):
     """Code of the captions' language; empty if unknown, which metrics take for English."""
     origin: Origin = Origin()
     """The columns that were read, and what was changed."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Entries of every signature that follow from reading, such as ``events``: how dense captions became items."""
+    tokenizer: str = ""
+    """Name of the tokenizer that ``auto`` stands for, if reading chose another than that of the language."""
+    frames: FrameRule = DEFAULT_FRAMES
+    """Which frames of videos are looked at."""
 
     def __post_init__(self) -> None:
         if len(self._positions) != len(self.ids):
@@ -408,6 +524,9 @@ class CaptionSet(Memo):
         if set(map(type, self.columns.get("image", ()))) - {str, NoneType, ImageData}:
             images = tuple(map(_convert_image, self.columns["image"], self.ids))
             object.__setattr__(self, "columns", {**self.columns, "image": images})
+        if set(map(type, self.columns.get(VIDEO, ()))) - {str, NoneType, VideoData}:
+            videos = tuple(map(_convert_video, self.columns[VIDEO], self.ids))
+            object.__setattr__(self, "columns", {**self.columns, VIDEO: videos})
 
     @classmethod
     def of(
@@ -570,13 +689,31 @@ class CaptionSet(Memo):
         number = f"{low}" if low == high else f"{low}–{high}"
         references = f"{self.origin.references}, {number} per item" if high and self.origin.references else "none"
         images = f"; images: {self.origin.images}" if self.origin.images else ""
-        return f"captions: {self.origin.candidates}; references: {references}{images}"
+        videos = f"; videos: {self.origin.videos}" if self.origin.videos else ""
+        return f"captions: {self.origin.candidates}; references: {references}{images}{videos}"
 
     @property
     def images(self) -> list[ImageSource | None]:
         """The image of each item, as a path or in memory; None if it has none."""
         images = self.columns.get("image", (None,) * len(self))
         return [image if isinstance(image, (str, ImageData)) and image else None for image in images]
+
+    @cached_property
+    def has_videos(self) -> bool:
+        """Whether any item has a video."""
+        return any(isinstance(video, (str, VideoData)) and video for video in self.columns.get(VIDEO, ()))
+
+    @property
+    def clips(self) -> list[Clip | None]:
+        """The video of each item with its part from ``start`` to ``end``; None if it has none."""
+        if not self.has_videos:
+            return [None] * len(self)
+        nothing = (None,) * len(self)
+        parts = zip(self.columns.get("start", nothing), self.columns.get("end", nothing), strict=True)
+        return [
+            Clip(video, *_parse_part(part, f"{self.name}: id {key!r}")) if _is_video(video) else None
+            for video, part, key in zip(self.columns[VIDEO], parts, self.ids, strict=True)
+        ]
 
     @cached_property
     def fingerprint(self) -> int:
@@ -617,6 +754,39 @@ def _convert_image(value: Any, key: str) -> Any:
     if isinstance(value, Mapping) and not value.get("bytes"):
         return value.get("path", value)
     return ImageData.of(value, f"image of {key}") or value
+
+
+def _convert_video(value: Any, key: str) -> Any:
+    """Convert a value of the column ``video``: paths to text, contents to `VideoData`; other values unchanged."""
+    if value is None or isinstance(value, (str, VideoData)):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping) and not value.get("bytes"):
+        return value.get("path", value)
+    if isinstance(value, (list, tuple)) and any(isinstance(one, (bool, int, float, NoneType)) for one in value):
+        return value  # a column of that name with something else in it
+    return VideoData.of(value, f"video of {key}") or value
+
+
+def _parse_part(part: tuple[Any, Any], where: str) -> tuple[float | None, float | None]:
+    """Return the start and the end of a part of a video, in seconds. Raise InputError if they are none."""
+    start, end = (_parse_seconds(value, where, name) for value, name in zip(part, ("start", "end"), strict=True))
+    if end is not None and end < (start or 0.0):
+        raise InputError(f"{where}: ends ({end:g}) before it starts ({start or 0.0:g}), expected seconds in order")
+    return start, end
+
+
+def _parse_seconds(value: Any, where: str, name: str) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        seconds = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InputError(f"{where}: {name} is {str(value)[:40]!r}, expected seconds from 0")
+    return seconds
 
 
 def make_gallery_entry(item: Item, image: ImageSource | None, facts: Sequence[str] = ()) -> Entry:

@@ -18,7 +18,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 from captious.errors import InputError, format_suggestion
 
-Missing = Literal["error", "skip"]
+Missing = Literal["error", "skip", "zero"]
+# How events of dense captions become items.
+Events = Literal["video", "paragraph", "segment"]
 Format = Literal[
     "json", "jsonl", "csv", "tsv", "parquet", "txt", "xlsx", "webdataset",
     "lmms-eval", "vlmevalkit", "evalscope", "trl", "verl", "lmms-lab", "aac-metrics",
@@ -153,7 +155,7 @@ def get_choices(kind: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Reading(Options):
-    """Which references and images belong to the captions, and how the files are read."""
+    """Which references, images and videos belong to the captions, and how the files are read."""
 
     title = "Reading"
 
@@ -166,7 +168,22 @@ class Reading(Options):
     images: Annotated[Any, Option("Folder of the images, found by file name or id.", type=Path, metavar="FOLDER")] = (
         None
     )
-    missing: Annotated[Missing, Option("Odd ids or rows: stop, or skip.")] = "error"
+    videos: Annotated[
+        Any,
+        Option(
+            "Folder of the videos, found by file name or id; or features.npz.", type=Path, metavar="FOLDER", rare=True
+        ),
+    ] = None
+    frames: Annotated[
+        str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE", rare=True)
+    ] = None
+    """Default: ``uniform:10``."""
+    missing: Annotated[Missing, Option("Odd ids or rows: stop, skip, or 0.")] = "error"
+    events: Annotated[Events | None, Option("Items of dense captions of videos; by default video.", rare=True)] = None
+    paragraph_text: Annotated[
+        Literal["letters", "written"],
+        Option("Tokens of paragraphs: only letters, or usual ones.", rare=True, metavar="KIND"),
+    ] = "letters"
     items: Annotated[str | None, Option("Only these: a file of ids, or a known list.", metavar="LIST", rare=True)] = (
         None
     )
@@ -189,6 +206,10 @@ class Reading(Options):
             from captious._core.languages import find_language
 
             find_language(self.language)
+        if self.frames is not None:
+            from captious._core.frame_rules import FrameRule
+
+            FrameRule.parse(self.frames)
 
 
 # How an interval follows from resamples: their percentiles, or Student's t with their standard deviation.
@@ -259,6 +280,8 @@ class Judging(Options):
         0.0,
     )
     most_cost: Annotated[float | None, Option("Stop after spending this amount.", min=0, rare=True)] = None
+    judge_frames: Annotated[int, Option("Frames of a video in one question.", min=1, max=1000, rare=True)] = 8
+    """Chosen by the rule of the run: ``uniform:8`` if that is ``uniform:10``."""
     dry_run: Annotated[bool, Option("Send nothing; print calls, tokens and cost.", rare=True)] = False
     replay: Annotated[bool, Option("Use stored replies only; send nothing.", rare=True)] = False
     replies: Annotated[
@@ -312,6 +335,8 @@ class Runtime(Options):
     workers: Annotated[int, Option("Image threads, parser processes; 0: all cores.", min=0, rare=True)] = 0
     upright: Annotated[bool, Option("Rotate images as their EXIF tag says.", rare=True)] = False
     """The reference implementations do not turn images."""
+    clip_seconds: Annotated[float, Option("Most seconds to decode one video.", min=0.1, rare=True)] = 60.0
+    most_frames: Annotated[int, Option("Most frames to take of one video.", min=1, rare=True)] = 3000
     decode: Annotated[Decoding, Option("fast: on the GPU; scores change.", rare=True)] = "exact"
     """``exact`` gives the pixels of the reference implementations."""
     judging: Judging = Judging()

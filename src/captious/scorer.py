@@ -177,7 +177,7 @@ class Scorer:
         batch.keep("item ids", tuple(item.id for item in items))
         with using(self._runtime or get_runtime()):
             states = {metric: self._get_state(metric) for metric in self.metrics}
-            return batch, {str(one): one.measurement(batch, of, one.score(batch, of)) for one, of in states.items()}
+            return batch, {str(one): one.measurement(batch, of, one.score_set(batch, of)) for one, of in states.items()}
 
     def _score(self, positions: Ints, texts: Sequence[str], metrics: Sequence[Metric]) -> dict[Metric, CaptionValues]:
         """Return values and reasons in the order of the texts."""
@@ -289,14 +289,14 @@ def _score_candidates(metric: Metric, captions: CaptionSet, state: Any) -> tuple
     if isinstance(metric, CandidateMetric):
         values = metric.aggregate(np.asarray(metric.score_candidates(captions, state).rows))
         reasons = {}
-        if missing := find_missing_inputs(captions, metric.needs):
+        if missing := find_missing_inputs(captions, metric.needs, metric.reads_videos):
             owners = captions.candidates.owners.tolist()
             reasons = {index: missing[owner] for index, owner in enumerate(owners) if owner in missing}
         for index in np.flatnonzero(np.isnan(values)).tolist():
             reasons.setdefault(index, metric.undefined_reason)
     else:
         alone = captions.once("candidates alone", captions.split_candidates)
-        scored = metric.score(alone, state)
+        scored = metric.score_set(alone, state)
         values = metric.aggregate(scored.rows.counts if isinstance(scored.rows, TypeSets) else scored.rows)
         reasons = dict(scored.reasons)
     if reasons:

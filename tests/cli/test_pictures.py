@@ -100,3 +100,37 @@ def test_masking(run, texts, tmp_path):
 def test_only_a_metric_that_paints_can_be_asked(run, texts):
     code, _, errors = run("probe", "masking", texts, "--metric", "rouge")
     assert code == 2 and "paints no pictures, expected a metric such as imagine(seeds=5)" in errors
+
+
+def test_several_painters_side_by_side(run, texts, tmp_path, monkeypatch):
+    mixer, drawn, out = "tests.models.painters.painting:make_mixer", "lab.toy.painter:drawn", tmp_path / "gallery"
+    monkeypatch.setenv("CAPTIOUS_PAINTERS", f"{mixer},{drawn}")
+    metric = "imagine(seeds=2,weights=captious-mini)"
+    arguments = ("make", "pictures", texts, "--metric", metric, "--painter", mixer, "--painter", drawn)
+    code, printed, _ = run(*arguments, "--out", out, "--json")
+    facts = json.loads(printed)
+    # mixer knows the color of the first text only, drawn the first two texts; two seeds each.
+    assert code == 0 and facts["painters"] == ["mixer", "drawn"] and facts["unpainted"] == [4, 2]
+    page = (out / "index.html").read_text()
+    assert page.count("data:image/webp") == 6 and page.index("mixer") < page.index("drawn")
+    for folder, number in (("painter-1", 2), ("painter-2", 4)):
+        listed = json.loads((out / folder / "gallery.json").read_text())["pictures"]
+        assert len(listed) == number and all((out / folder / one["picture"]).is_file() for one in listed)
+    code, _, _ = run("probe", "entities", out / "painter-2", "--out", tmp_path / "tasks.jsonl")
+    assert code == 0
+    code, _, errors = run(*arguments[:-2], "--out", tmp_path / "one")
+    assert code == 2 and "expected at least two different ones" in errors
+
+
+def test_raw_cosines_and_rescaled_values_are_reported(run, sample, tmp_path):
+    out = tmp_path / "gallery"
+    arguments = (sample / "predictions" / "sloppy.json", "--references", sample / "references.json", "--most", 2)
+    code, printed, errors = run("make", "pictures", *arguments, "--metric", DRAWN.format(2), "--out", out, "--json")
+    assert code == 0, errors
+    both = json.loads(printed)["similarities"]
+    raw, rescaled = both["text&image"]["raw"], both["text&image"]["rescaled"]
+    assert len(raw) > 2  # all texts, not only those shown
+    # Equation 3 of ImaginE: [l, h] = [.1, .4].
+    assert [(one - 0.1) / 0.3 for one in raw] == pytest.approx(rescaled)
+    assert [(one - 0.1) / 0.9 for one in both["image"]["raw"]] == pytest.approx(both["image"]["rescaled"])
+    assert "IE-image, raw cosine" in (out / "index.html").read_text()

@@ -108,6 +108,39 @@ def test_check_prints_table_one(run: Run, fitted: Path, sample: Path) -> None:
     assert json.loads(out)["captions"] == 10
 
 
+def test_words_beside_other_weights(run: Run, fitted: Path) -> None:
+    code, out, _ = run("style", "words", fitted, "a", "silly", "--contrast", "tfidf,delta")
+    assert code == 0 and "Delta tf-idf" in out and "CNG of “a” is the same in all styles" in out
+    _, out, _ = run("style", "words", fitted, "silly", "--contrast", "delta", "--json")
+    assert json.loads(out)["contrast"]["delta"]["silly"]["humorous"] > 0
+    code, _, err = run("style", "words", fitted, "--contrast", "tfidf")
+    assert code == 2 and "--contrast needs n-grams" in err
+
+
+def test_where_a_sentence_occurs(run: Run, sample: Path) -> None:
+    first = json.loads((sample / "styles.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    code, out, _ = run("style", "where", sample / "styles.jsonl", first["caption"], "--style", first["style"])
+    assert code == 0 and f"is a whole caption of {first['style']}" in out and "rank 1 of 4" in out
+    _, out, _ = run("style", "where", sample / "styles.jsonl", "a", "--json")
+    assert json.loads(out)["part"] and not json.loads(out)["whole"]
+    code, _, err = run("style", "where", sample / "styles.jsonl", "...")
+    assert code == 2 and "has no words" in err
+
+
+def test_a_trained_classifier_is_tested_on_the_same_folds(run: Run, fitted: Path, sample: Path) -> None:
+    corpus = sample / "styles.jsonl"
+    code, out, _ = run("style", "check", fitted, corpus, "--folds", 5, "--classifier", "linear", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["rivals"][0]["name"] == "linear" and len(found["rivals"][0]["first"]) == 1
+    assert found["random"]["own_mean"] > found["random"]["random_mean"]
+    code, _, err = run("style", "check", fitted, corpus, "--classifier", "linear")
+    assert code == 2 and "tested on held-out captions: pass --folds" in err
+    code, _, err = run("style", "check", fitted, corpus, "--classifier", "linear", "--folds", 5, "--sample", 9)
+    assert code == 2 and "leave --sample" in err
+    code, _, err = run("style", "check", fitted, corpus, "--classifier", "liner", "--folds", 5)
+    assert code == 2 and "did you mean 'linear'" in err
+
+
 def test_score_uses_the_model(run: Run, fitted: Path, tmp_path: Path) -> None:
     preds = tmp_path / "p.jsonl"
     row = {"id": 1, "style": "gloomy", "caption": "alas, a dog weeps for a cat", "references": ["alas, a dog mourns"]}

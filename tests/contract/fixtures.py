@@ -6,6 +6,7 @@ that CLIP-like metrics run without weights; BERT, UMIC, METEOR and the style mod
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,24 @@ def captions(folder: Path) -> CaptionSet:
     columns["style"][ids.index("no style")] = None
     columns["objects"][ids.index("no objects")] = None
     return CaptionSet.of(candidates, references, columns)
+
+
+def dense_captions(plain: CaptionSet) -> CaptionSet:
+    """The same captions as events of videos: predictions of 4 seconds every 3 seconds, and references of two files."""
+    events = [[[3.0 * number, 3.0 * number + 4] for number in range(count)] for count in plain.candidates.counts]
+    references = [
+        [[0.5 * item, 0.5 * item + 5], [2.0, 7.0]][:count] for item, count in enumerate(plain.references.counts)
+    ]
+    columns = {
+        "events": tuple(events),
+        "reference_events": tuple(references),
+        "reference_files": tuple(list(range(count)) for count in plain.references.counts.tolist()),
+    }
+    return replace(plain, columns=columns, settings={"events": "video", "files": "one.json+two.json"})
+
+
+# Metrics of dense captions, which are tested on `dense_captions`.
+EVENT_METRICS = ("densecap", "soda")
 
 
 def style_model(folder: Path) -> Path:
@@ -252,7 +271,17 @@ def judge(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Metrics whose encoder is a `ColorEncoder`.
-COLOR_METRICS = ("clipscore", "refclipscore", "pacscore", "refpacscore", "longclip", "specs", "specs_routed", "imagine")
+COLOR_METRICS = (
+    "clipscore",
+    "refclipscore",
+    "pacscore",
+    "refpacscore",
+    "longclip",
+    "specs",
+    "specs_routed",
+    "emscore",
+    "imagine",
+)
 
 # Written forms of each metric; a name in braces is a file that a function of this module writes.
 EXAMPLES = {
@@ -291,7 +320,26 @@ EXAMPLES = {
     "bleurt": ("bleurt(weights={bleurt})", "bleurt(weights={bleurt},over=mean,limit=12,activation=gelu_new)"),
     "sbert": ("sbert(weights={bert})", "sbert(weights={bert},over=mean)"),
     "fense": ("fense(weights={bert})", "fense(weights={bert},fluency={detector},threshold=0.5,penalty=0.5)"),
+    "densecap": (
+        "densecap(value=meteor,resources={meteor})",
+        "densecap(value=meteor,rules=2018,files=2,resources={meteor})",
+        "densecap(value=bleu-2,files=each)",
+        "densecap(value=rouge,tiou=0.5,most=2)",
+        "densecap(value=cider)",
+        "densecap(value=cider,idf=all,files=each)",
+        "densecap(value=precision)",
+        "densecap(value=recall,files=each)",
+        "densecap(value=f,files=each)",
+    ),
+    "soda": (
+        "soda(score=meteor(resources={meteor}))",
+        "soda(score=rouge,roles=exchanged,files=best)",
+        "soda(value=recall,score=iou,files=merged)",
+        "soda(value=precision,score=cider,files=2)",
+    ),
     "div_n": ("div_n(n=2)", "div_n(n=3,strict=yes)"),
+    "repetition": ("repetition(n=2)", "repetition(n=4,tokenizer=ptb)"),
+    "diversity": ("diversity(n=1)", "diversity(n=2)"),
     "rep_diversity": ("rep_diversity",),
     "distinct_n": ("distinct_n(n=2)", "distinct_n(n=2,over=corpus)"),
     "mbleu": ("mbleu(n=4)",),
@@ -310,6 +358,14 @@ EXAMPLES = {
     "specs": ("specs(weights=colors)", "specs(weights=turned,value=paper)"),
     "specs_routed": tuple(
         f"specs_routed(short=colors,long=short,under=7,scale={scale})" for scale in ("unit", "own", "matched")
+    ),
+    # Values in batches, which rules=code has, depend on the neighbors of an item.
+    "emscore": (
+        "emscore(weights=colors)",
+        "emscore(weights=short,against=video,value=full_p,coarse=0.25,special=none)",
+        "emscore(weights=colors,against=references,value=fine_f,idf=refs)",
+        "emscore(weights=turned,value=coarse)",
+        "emscore(weights=colors,against=video,value=full_r,idf=candidates,rules=code,batch=1)",
     ),
     "umic": ("umic(weights={umic})",),
     # Values in batches depend on the neighbors of an item, so that parts of a set are refused.

@@ -671,9 +671,10 @@ COMMANDS = {
     "bias words": ["{words}"],
     "bias presets": [""],
     "style fit": ["{styled} --out {out}.style"],
-    "style words": ["{model} --top 3"],
+    "style words": ["{model} --top 3", "{model} a dog --contrast tfidf,delta"],
     "style explain": ["{model} a-red-dog --top 3"],
-    "style check": ["{model} {styled}"],
+    "style check": ["{model} {styled}", "{model} {styled} --folds 2 --classifier linear"],
+    "style where": ["{styled} dog --style calm"],
     "style correlate": ["{model} {rankings}"],
     "train clip": [
         f"{{training}} --images {{images}} --base captious-mini {BRIEF}",

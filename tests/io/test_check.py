@@ -160,3 +160,13 @@ def test_an_image_that_is_a_named_pipe_is_called_so(tmp_path):
     os.mkfifo(tmp_path / "2.png")
     checked = check({"1": "a dog", "2": "a cat"}, images=tmp_path)
     assert "1 image (id 2): is a named pipe, expected a regular file" in said(checked, "error")
+
+
+def test_videos_that_are_missing(tmp_path):
+    (tmp_path / "a.mp4").write_bytes(b"never decoded")
+    rows = [{"id": name, "caption": f"{name} dog", "video": str(tmp_path / f"{name}.mp4")} for name in "ab"]
+    messages = [finding.message for finding in check(rows).findings]
+    assert [message for message in messages if "video" in message] == ["1 video (id b): no such file or folder"]
+    assert not any("video" in finding.message for finding in check(rows[1:]).findings)  # a run would refuse this
+    parts = [{**rows[0], "start": 3, "end": 1}]
+    assert any("ends (1) before it starts (3)" in finding.message for finding in check(parts).findings)

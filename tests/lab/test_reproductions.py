@@ -108,3 +108,27 @@ def test_imagine_goes_through_the_studio(reproduce, monkeypatch, tmp_path):
     studied = found["Table 5, entity recall, %", "drawn, simulated raters in the studio"]
     assert 40 < studied["ours"] < 100 and "answers" in studied["note"]
     assert found["Table 1, BLEU-4, Pearson × 100", "+ IE-image"]["published"] == 9.15
+
+
+def test_texts_of_imagine_have_one_reference_and_mark_the_toy_painter(reproduce, tmp_path):
+    """The first reference decides: by the second one, every caption would be equally good."""
+    words = ["a red ball in the snow", "two dogs on the beach", "a green car", "a blue kite at night"]
+    rows = [
+        {
+            "id": number,
+            "source": "x",
+            "caption": text,
+            "references": [text if number % 2 else "one black umbrella", text],
+            "rating_z": float(number % 2),
+        }
+        for number, text in enumerate(words)
+    ]
+    lines(tmp_path / "data" / "wmt" / "mlqe_et_en.jsonl.gz", rows)
+    painter = ("--painter", "lab.toy.painter:drawn", "--seeds", 2)
+    found = reproduce("imagine-texts", "--quick", "--data", tmp_path / "data", *painter)
+    translation = "Table 1 (WMT'19 de-en): MLQE-PE et-en"
+    assert found[f"{translation}, 4 texts", "BLEU-1"]["ours"] > 95
+    assert found[f"{translation}, 4 texts", "BLEU-1"]["published"] == 13.74
+    marked = {name for what, name in found if what == f"{translation}, with pictures"}
+    assert "METEOR + IE-text&image (toy painter)" in marked and len(marked) == 10
+    assert found["Table 2 (DUC2004): Newsroom", "all metrics"]["note"] == "not run: no folder summarization"

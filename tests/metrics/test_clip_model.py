@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from captious._core.frame_rules import FrameRule
 from captious._evaluate import evaluate
 from captious.captions import CaptionSet
 from captious.options import Resampling
@@ -76,3 +77,18 @@ def test_scores_are_those_of_transformers(folder, tmp_path):
     assert ours == pytest.approx(clip, abs=1e-5)
     assert joined == pytest.approx(2 * clip * near / (clip + near), abs=1e-5)
     assert "encoder:small#" in report.signature(str(next(iter(report)).metric))
+
+
+@pytest.mark.shared_data
+def test_frames_of_a_clip_are_images(folder, shared_data):
+    """A real encoder whose preparation runs in the worker: frames of a file, against the same frames as PNG files."""
+    pytest.importorskip("av", reason="PyAV is not installed: pip install 'captious[video]'")
+    clips = shared_data / "tiny_clips"
+    videos = [str(clips / "scenes.mp4"), str(clips / "frames" / "scenes")]
+    captions = CaptionSet.of({"clip": "a red chair", "images": "a red chair"}, columns={"video": videos})
+    object.__setattr__(captions, "frames", FrameRule.parse("uniform:6"))
+    clip, images = evaluate(captions, f"longclip({folder})", resampling=Resampling(0))[
+        f"longclip(weights={folder})"
+    ].values
+    assert clip == pytest.approx(images, abs=1e-3)
+    assert clip != 0

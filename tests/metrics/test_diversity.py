@@ -13,7 +13,18 @@ from captious.captions import CaptionSet
 from captious.errors import InputError
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import Cider
-from captious.metrics.diversity import DistinctN, DivN, Lsa, MBleu, Novelty, RepDiversity, SelfCider, VocabSize
+from captious.metrics.diversity import (
+    DistinctN,
+    Diversity,
+    DivN,
+    Lsa,
+    MBleu,
+    Novelty,
+    RepDiversity,
+    Repetition,
+    SelfCider,
+    VocabSize,
+)
 from captious.runs.folder import Run
 from captious.text.idf import DocumentFrequency
 
@@ -41,6 +52,36 @@ def test_div_of_several_candidates_counts_them_together():
 def test_diversity_is_the_product():
     # div-2 2/4, div-3 (aba bab aba) 2/3, div-4 (abab baba) 1
     assert RepDiversity().measure(TEXTS).items["repeats"] == pytest.approx(0.5 * 2 / 3)
+
+
+def test_repetition_of_sentences_as_they_were_written():
+    # Add the salt | Add the egg | add the egg: 9 words, of which 5 differ; 6 bigrams, of which 4 differ
+    captions = CaptionSet.of({"1": ["Add the salt.", "Add, the egg", "add the egg"], "2": ["a"], "3": [""]})
+    values = Repetition(n=2).measure(captions).items
+    # "Add the" twice and "the egg" twice; nothing crosses a sentence, and a text without bigrams repeats nothing
+    assert values == {"1": pytest.approx(2 / 6), "2": 0, "3": 0}
+    assert Repetition(n=1).measure(captions).items["1"] == pytest.approx(1 - 5 / 9)
+    assert Repetition(n=2).higher_is_better is False
+    # 1 − div-n of the same tokens
+    assert DivN(n=2, tokenizer="mart").measure(captions).items["1"] == pytest.approx(1 - 2 / 6)
+
+
+def test_diversity_of_mart_divides_by_words():
+    captions = CaptionSet.of({"1": ["Add the salt.", "Add, the egg", "add the egg"]})
+    assert Diversity(n=2).measure(captions).corpus == pytest.approx(4 / 9)
+    assert Diversity(n=1).measure(captions).corpus == pytest.approx(5 / 9)
+
+
+def test_sentences_of_a_paragraph_count_and_videos_without_predictions_do_not():
+    references = {key: {"sentences": ["x"], "timestamps": [[0, 9]]} for key in "vw"}
+    predictions = {"v": [{"sentence": text, "timestamp": [0, 9]} for text in ("a b", "a b")]}
+    for events in ("video", "paragraph"):
+        captions = captious.read(
+            predictions, references=references, reading=captious.Reading(events=events, missing="zero")
+        )
+        measured = Repetition(n=2).measure(captions)
+        # "a b" twice; as one text "a b a b" would have 3 bigrams
+        assert measured.items["v"] == measured.corpus == pytest.approx(1 / 2) and "w" in measured.reasons
 
 
 def test_distinct_counts_per_token():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from captious import CaptionSet, Scorer, compare, evaluate
+from captious import CaptionSet, Reading, Scorer, compare, evaluate, read
 from captious.errors import InputError, UnknownKey
 from captious.metrics import registry
 from captious.metrics.meteor import resources
@@ -43,7 +43,14 @@ def test_all_is_what_the_data_allow_without_models_or_downloads(monkeypatch):
     assert names_of(several) == free | compared | {"mbleu", "selfcider", "lsa"}
     seen = CaptionSet.of({"1": "a dog"}, columns={"objects": [["dog"]]})
     assert names_of(seen) == free | {"chair"}
+    event = {"sentences": ["a dog"], "timestamps": [[0, 9]]}
+    prediction = [{"sentence": "a dog", "timestamp": [0, 9]}]
+    videos = read({"v": prediction}, references={"v": event})
+    assert names_of(videos) == free | {"repetition", "diversity"}
+    paragraphs = read({"v": prediction}, references={"v": event}, reading=Reading(events="paragraph"))
+    assert names_of(paragraphs) == free | compared | {"repetition", "diversity"}
     monkeypatch.setattr(resources, "has_tables", lambda named: True)
+    assert names_of(videos) == free | {"densecap", "soda", "repetition", "diversity"}
     assert names_of(CaptionSet.of({"1": "a dog"}, REFERENCES)) == free | compared | {"meteor"}
 
 

@@ -165,9 +165,7 @@ def test_many_images_go_through_processes_with_the_same_vectors(paths, monkeypat
     started = []
     monkeypatch.setattr(pipeline, "MANY_IMAGES", 6)
     monkeypatch.setattr(DecodingProcess, "has_started", lambda self: True)
-    monkeypatch.setattr(
-        decoding, "DecodingProcess", lambda *setup: started.append(DecodingProcess(*setup)) or started[-1]
-    )
+    monkeypatch.setattr(DECODERS, "start", lambda *setup: started.append(DecodingProcess(*setup)) or started[-1])
     assert np.array_equal(rows(), here)
     assert len(started) == 4 and all(process.child.process.poll() is not None for process in started)
 

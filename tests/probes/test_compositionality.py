@@ -157,3 +157,70 @@ def test_texts_only_need_a_second_right_caption(tmp_path):
     path.write_text(json.dumps({"image": "1.jpg", "caption": "a", "negative": "b"}) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match="no second right caption"):
         read_contests([path], text_only=True)
+
+
+def write_relations(folder):
+    """Rows in the layout of ARO's Visual Genome files: the left half of the picture is red, the right half blue."""
+    from PIL import Image
+
+    picture = Image.new("RGB", (40, 20), (255, 0, 0))
+    picture.paste((0, 0, 255), (20, 0, 40, 20))
+    (folder / "images").mkdir()
+    picture.save(folder / "images" / "1.png")
+    box = {"image_path": "1.png", "bbox_y": 0, "bbox_w": 20, "bbox_h": 20}
+    rows = [
+        {**box, "bbox_x": 0, "true_caption": "red", "false_caption": "blue", "relation_name": "on"},
+        {**box, "bbox_x": 20, "true_caption": "blue", "false_caption": "red", "relation_name": "on"},
+        {**box, "bbox_x": 20, "true_caption": "red", "false_caption": "blue", "relation_name": "near"},
+    ]
+    path = folder / "visual_genome_relation.json"
+    path.write_text(json.dumps(rows))
+    return path
+
+
+@pytest.mark.usefixtures("colors")
+def test_relations_of_visual_genome_are_cropped_and_averaged_by_relation(tmp_path):
+    path = write_relations(tmp_path)
+    (tmp_path / "symmetric.txt").write_text("beside\nnear\n")
+    contests = read_contests([path], tmp_path / "images", exclude=tmp_path / "symmetric.txt")
+    assert [one.category for one in contests.contests] == ["on", "on", "near"]
+    assert contests.contests[1].box == (20, 0, 40, 20) and contests.excluded == {"near"}
+    result = probe_compositionality(contests, parse_all("specs"), ONCE)
+    table = result.document().sections[0]
+    # The whole picture is half red and half blue: without the boxes every contest would be a tie, which is a miss.
+    shown = [(row[1], getattr(row[2], "value", row[2])) for row in table.rows]
+    assert shown == [("on", 1.0), ("near", 0.0), ("mean", 0.5), ("mean without 1 excluded", 1.0)]
+
+
+def test_rare_pairs_of_attributes_are_left_out_of_the_second_mean(tmp_path):
+    row = {"image_path": "1.png", "true_caption": "the red x and the big y", "false_caption": "the big x and the red y"}
+    rows = [{**row, "attributes": ["red", "big"]}] * 25 + [{**row, "attributes": ["old", "wet"]}] * 24
+    path = tmp_path / "visual_genome_attribution.json"
+    path.write_text(json.dumps(rows))
+    contests = read_contests([path])
+    assert contests.categories == ["red_big", "old_wet"] and contests.excluded == {"old_wet"}
+
+
+def test_aro_rows_that_are_wrong(tmp_path):
+    row = {"image_path": "1.png", "true_caption": "a", "false_caption": "b", "relation_name": "on"}
+    box = {"bbox_x": 1, "bbox_y": 1, "bbox_w": 0, "bbox_h": 5}
+    with pytest.raises(InputError, match=r"row 1: the box \[1, 1, 0, 5\]"):
+        read_contests([lines(tmp_path / "a.jsonl", [{**row, **box}])])
+    (tmp_path / "other.txt").write_text("beside\n")
+    with pytest.raises(InputError, match="names no category of the pairs, which are on"):
+        read_contests([lines(tmp_path / "b.jsonl", [row])], exclude=tmp_path / "other.txt")
+
+
+@pytest.mark.shared_data
+def test_the_layout_of_aro(shared_data):
+    for name, category in (("made_up_relation.json", "on"), ("made_up_attribution.json", None)):
+        contests = read_contests([shared_data / "aro" / name])
+        assert all(one.box and len(one.wrong) == 1 for one in contests.contests)
+        assert category is None or contests.contests[0].category == category
+
+
+def test_long_captions_are_cut_as_in_aro(tmp_path):
+    long = " ".join(f"red dog {number}" for number in range(20))
+    (contest,) = read_contests([lines(tmp_path / "c.jsonl", [{"id": "1", "references": [long]}])]).contests
+    assert contest.right == (" ".join(long.split()[:30]),)
+    assert all(len(text.split()) == 30 for _, text in contest.wrong)

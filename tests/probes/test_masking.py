@@ -9,7 +9,7 @@ from captious.errors import InputError
 from captious.models.mini import load_mini
 from captious.models.painters import Imagined
 from captious.options import Resampling
-from captious.probes.masking import Masking, cosines_across_seeds, measure_influences
+from captious.probes.masking import Masking, compute_capital_share, cosines_across_seeds, measure_influences
 
 TEXTS = ["a red ball in the snow", "a black dog on the beach", "two blue kites in a field", "a green car at night"]
 
@@ -61,3 +61,21 @@ def test_the_baseline_counts_the_texts_that_were_painted():
     )
     document = Masking("texts.jsonl", once, rows, base, unpainted, "painter:drawn").document()
     assert document.notes[0].endswith(f"over {len(TEXTS)} texts")
+
+
+def test_a_tagger_that_does_not_fit_the_text_is_reported():
+    """Eight words do not begin a sentence; Microsoft, China, Bill and Gates have a capital."""
+    news = ["Shares of Microsoft fell in China", "He met Bill Gates"]
+    assert compute_capital_share(news) == pytest.approx(4 / 8)
+    once = Resampling(samples=0)
+    rows, base, unpainted = measure_influences(TEXTS, Drawn.of(32), load_mini("captious-mini"), 2, once)
+    for capitals, warned in ((0.5, True), (0.01, False)):
+        document = Masking("news", once, rows, base, unpainted, "painter:drawn", capitals).document()
+        assert any("--tagger spacy" in note for note in document.notes) == warned
+
+
+def test_ten_frequent_words_of_a_tag_are_listed():
+    colors = ("red", "green", "blue", "black", "white", "yellow", "orange", "pink", "purple", "brown", "gray")
+    texts = [f"a {color} ball" for color in colors]
+    rows, _, _ = measure_influences(texts, Drawn.of(32), load_mini("captious-mini"), 2, Resampling(samples=0))
+    assert len(next(row for row in rows if row.group == "ADJ").common) == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from captious.metrics.style.fitting import fit
 from captious.metrics.style.model import StyleModel
 from captious.options import Resampling
 from captious.probes.rankings import RankedSet, correlate
-from captious.probes.style_check import StyledCaptions, StyledCorpus, check, read_styled
+from captious.probes.style_check import StyledCaptions, StyledCorpus, StyleRival, check, read_styled
 
 CORPUS = [
     ("happy", "a fine day"),
@@ -51,6 +52,39 @@ def test_table_one_by_hand() -> None:
     assert result.retrieval.ranks.tolist() == [1, 2, 1, 2]
     # No caption shares a weighted word with another: similarity 0 on both sides, and a tie fails.
     assert result.wins.tolist() == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_the_random_style_is_another_one_and_comes_from_the_seed() -> None:
+    # With two styles the random one is the other: OnlyStyle of "x" is 1/8 under p and -1/8 under q (CNG ±1/2, n = 1).
+    two = check(None, styled([("p", "x"), ("q", "y"), ("p", "z"), ("q", "z")])).retrieval
+    assert two.own.tolist() == [0.125, 0.0, 0.125, 0.0] and two.random.tolist() == [-0.125, 0.0, -0.125, 0.0]
+    assert (two.above_random, two.first) == (0.5, 0.5)
+    # With three styles of one word each: 1/4 · (1 − 0 + 1 − 0) / 3 under the own style, 1/4 · (0 − 1) / 3 under others.
+    many = styled([(style, style * 2) for style in "pqr" for _ in range(20)])
+    drawn = [check(None, many, resampling=Resampling(seed=seed)) for seed in (1, 1, 2)]
+    assert drawn[0].retrieval.own == pytest.approx(1 / 6) and drawn[0].retrieval.random == pytest.approx(-1 / 12)
+    document = drawn[0].document()
+    assert document.table("random").rows[0] == pytest.approx((1 / 6, -1 / 12, 1.0, 1.0))
+    assert "seed 1" in document.table("random").note
+
+
+def test_the_random_style_depends_on_the_seed() -> None:
+    # The words of q are p's too, those of r are not: under q a caption of p scores higher than under r.
+    rows = [("p", "x y"), ("q", "x z"), ("r", "u v")] * 30
+    one, same, other = (check(None, styled(rows), resampling=Resampling(seed=seed)).retrieval for seed in (1, 1, 2))
+    assert one.random.tolist() == same.random.tolist() != other.random.tolist()
+
+
+def test_rivals_are_a_table_and_a_sentence() -> None:
+    result = check(None, styled([("p", "x"), ("q", "y"), ("p", "x"), ("q", "y")]), folds=2)
+    rivals = (StyleRival("lstm", (0.5, 0.75), (0.5, 0.75)), StyleRival("linear", (1.0,), (1.0,)))
+    document = replace(result, rivals=rivals).document()
+    assert [row[:3] for row in document.table("rivals").rows] == [
+        ("OnlyStyle", 1.0, None),
+        ("lstm", 0.625, 0.25),
+        ("linear", 1.0, None),
+    ]
+    assert "rivals" not in result.document().tables
 
 
 def test_mean_similarity_by_hand() -> None:

@@ -1,6 +1,7 @@
 """Recipes: the data layouts they read, what they drop, and the published numbers they give."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -156,7 +157,17 @@ def test_nebula_reads_its_own_columns(tmp_path):
 
 def test_every_recipe_says_whether_it_has_met_the_files_of_its_authors():
     answers = {name: recipe.tried.split(";")[0].split(",")[0].split(":")[0] for name, recipe in RECIPES.items()}
-    met = ("flickr8k-expert", "flickr8k-cf", "pascal50s", "capeval1k", "iiw", "reformulations", "msvd-eval", "tifa160")
+    met = (
+        "flickr8k-expert",
+        "flickr8k-cf",
+        "pascal50s",
+        "composite-flickr8k",
+        "capeval1k",
+        "iiw",
+        "reformulations",
+        "msvd-eval",
+        "tifa160",
+    )
     met += ("discoursefoil", "composite", "mlqe-et-en", "wmt21-zh-en", "newsroom", "summeval", "realsumm")
     met += ("relic-age-annotators",)
     assert {name for name, answer in answers.items() if answer == "yes"} == {*met}
@@ -565,3 +576,93 @@ def test_tifa160_has_the_correlations_of_the_authors_notebook(shared_data):
         assert study.estimates[key]["pearson"].value == pytest.approx(pearson, abs=5e-5)
         assert study.estimates[key]["tau_b"].value == pytest.approx(tau, abs=5e-5)
     assert len(study.scores) == 10 and study.design.clusters == 160
+
+
+def write_videos(folder, name="items.jsonl", **columns):
+    """Six captions of three videos with three raters; the first rater agrees with the numbers 1 to 6."""
+    rows = [
+        {
+            "id": f"c{number}",
+            "video": f"v{number // 2}",
+            "caption": "a dog runs",
+            "references": ["a dog", "the dog", "dogs"],
+            "ratings": [number, 6 - number, [0, 1, 0, 2, 3, 4][number]],
+            **{key: values[number] for key, values in columns.items()},
+        }
+        for number in range(6)
+    ]
+    lines(folder / name, rows)
+
+
+def test_vatex_eval_is_the_mean_over_raters(tmp_path):
+    write_videos(tmp_path)
+    scores = {"m": dict(zip([f"c{n}" for n in range(6)], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], strict=True))}
+    recipe = RECIPES["vatex-eval"]
+    study = captious.correlate(
+        open_recipe(recipe, tmp_path), scores, recipe=recipe, resampling=Resampling(0), permutations=1
+    )
+    # tau-b is 1 and -1 with the first two raters. With 0 1 0 2 3 4, 13 pairs agree, 1 disagrees and 1 is tied.
+    third = (13 - 1) / math.sqrt(15 * 14)
+    assert study.statistic == "rater_tau_b"
+    assert study.estimates["m"]["rater_tau_b"].value == pytest.approx((1 - 1 + third) / 3)
+    from scipy.stats import spearmanr
+
+    rho = spearmanr(range(6), [0, 1, 0, 2, 3, 4]).statistic
+    assert study.estimates["m"]["rater_spearman"].value == pytest.approx(rho / 3)
+
+
+def test_values_are_rounded_to_digits_and_the_signature_says_so(tmp_path):
+    write_videos(tmp_path)
+    values = [0.10001, 0.10002, 0.3, 0.4, 0.5, 0.6]
+    scores = {"m": dict(zip([f"c{n}" for n in range(6)], values, strict=True))}
+    recipe = replace(RECIPES["vatex-eval"], digits=4)
+    study = captious.correlate(
+        open_recipe(recipe, tmp_path), scores, recipe=recipe, resampling=Resampling(0), permutations=1
+    )
+    # The first two values are a tie now: 14 pairs agree with the first rater, and disagree with the second.
+    third = (12 - 1) / math.sqrt(14 * 14)
+    assert study.estimates["m"]["rater_tau_b"].value == pytest.approx(third / 3)
+    assert "|digits:4|" in study.signature
+
+
+def test_only_the_first_references_count(tmp_path, run):
+    write_videos(tmp_path, caption=["a dog", "the dog", "dogs", "a dog runs", "the dog", "cats"])
+    command = ("study", "run", "vatex-eval", "--data", tmp_path, "-m", "rouge", "--samples", 0, "--json")
+    for options, number in (((), 3), (("--most-references", 1), 1)):
+        code, out, err = run(*command, *options)
+        assert code == 0, err
+        assert any(f"|refs:{number}|" in signature for signature in json.loads(out)["signatures"])
+
+
+def test_factvc_reads_letters_and_turns_mistakes(tmp_path):
+    rows = [
+        {"video": f"v{n // 2}", "system": f"s{n % 2}", "caption": f"A dog's {n} bones!", "references": ["Dogs."]}
+        | {"paragraph": None if n == 5 else n, "wrong_sentences": 5 - n, "wrong_words": n}
+        for n in range(6)
+    ]
+    lines(tmp_path / "activitynet.jsonl", rows)
+    lines(tmp_path / "youcook2.jsonl", [{**row, "video": f"y{row['video']}"} for row in rows])
+    ratings = open_recipe(RECIPES["factvc"], tmp_path)
+    assert len(ratings.ids) == 10, "rows without a rating of the paragraph are left out"
+    assert set(ratings.captions.candidates.values) == {"a dog s bones"}
+    assert set(ratings.captions.references.values) == {"dogs"}
+    turned = ratings.asked("wrong_sentences")
+    assert turned.values[:3, 0].tolist() == [-5, -4, -3]
+    assert len(open_recipe(RECIPES["factvc-youcook2"], tmp_path).ids) == 5
+    assert set(ratings.groups) == {"v0", "v1", "v2", "yv0", "yv1", "yv2"}
+
+
+def test_a_study_finds_videos_by_their_column(tmp_path, run):
+    Image = pytest.importorskip("PIL.Image")
+    colors = ((255, 0, 0), (0, 255, 0), (0, 0, 255))
+    for number, color in enumerate(colors):
+        (tmp_path / f"clips/v{number}").mkdir(parents=True)
+        Image.new("RGB", (20, 20), color).save(tmp_path / f"clips/v{number}/0.png")
+    write_videos(tmp_path, caption=["a red cat", "a dog", "two blue birds", "a sea", "a house", "a tree"])
+    command = ("study", "run", "vatex-eval", "--data", tmp_path, "--samples", 0, "--json", "--permutations", 9)
+    code, out, err = run(
+        *command, "-m", "emscore(captious-mini)", "--videos", tmp_path / "clips", "--frames", "middle:3"
+    )
+    assert code == 0, err
+    (signature,) = [one for one in json.loads(out)["signatures"] if one.startswith("emscore")]
+    assert "|frames:middle:3|" in signature and "unscored" not in signature

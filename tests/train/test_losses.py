@@ -102,3 +102,14 @@ def test_coarse_features_are_the_projection_on_principal_components(size, width)
     assert np.allclose(losses.project_images(torch.tensor(images), 2).numpy(), expected)
     whole = losses.project_images(torch.tensor(images), 32).numpy()
     assert np.allclose(whole, images, atol=1e-6)
+
+
+def test_hinges_in_cosines_are_those_in_logits_divided_by_the_scale():
+    scale = 100.0
+    logit, cosine = Margin.named("code"), Margin.named("code")
+    for base, positive, negative in STEPS:
+        parts = [torch.tensor(one) for one in (base, positive, negative)]
+        large = logit.compute_hinges(*parts)
+        small = cosine.compute_hinges(*(part / scale for part in parts), most=1.5 / scale)
+        assert [scale * float(one) for one in small] == pytest.approx([float(one) for one in large], abs=1e-5)
+        assert scale * float(cosine.value) == pytest.approx(float(logit.value), abs=1e-5)

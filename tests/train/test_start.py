@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,3 +110,26 @@ def test_towers_are_locked_whole_or_in_part():
     for wrong in ("ears", "text:2", "image:many"):
         with pytest.raises(InputError, match=f"lock={wrong}: expected image, text"):
             lock(Partial(), (wrong,))
+
+
+def test_two_towers_that_read_long_texts_need_no_stretching():
+    long = SimpleNamespace(
+        limit=512, name="dino+minilm", module=SimpleNamespace(config=SimpleNamespace(model_type="captious-dual"))
+    )
+    assert stretch_positions(long) is long
+    long.limit = 128
+    with pytest.raises(InputError, match="is not a CLIP model, whose table of positions could be stretched"):
+        stretch_positions(long)
+
+
+def test_hinges_in_cosines_have_a_margin_in_cosines(data, base, tmp_path):
+    parts = {}
+    for units in ("logit", "cosine"):
+        job = Training(tmp_path / units, str(data / "train.jsonl"), str(base), images=data / "images")
+        options = SpecsOptions(margin="paper", units=units)
+        settings = Settings(None, 12, lr=1e-9, total_steps=1, gather=False)
+        parts[units] = train(job, options, settings, Runtime(device="cpu")).last
+    logit, cosine = parts["logit"], parts["cosine"]
+    for name in ("positive", "negative", "margin"):
+        assert cosine[name] * logit["scale"] == pytest.approx(logit[name], rel=1e-4)
+    assert cosine["contrast"] == pytest.approx(logit["contrast"], rel=1e-5)

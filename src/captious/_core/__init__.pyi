@@ -1,5 +1,6 @@
 import captious._core.collector
 import captious._core.files
+import captious._core.frame_rules
 import captious._core.hashing
 import captious._core.languages
 import captious._core.lazy

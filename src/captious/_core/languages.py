@@ -103,13 +103,15 @@ def find_only_language(values: Iterable[Any]) -> str:
     return next(iter(codes)) if len(codes) == 1 and codes <= LANGUAGES.keys() - {ENGLISH} else ""
 
 
-def choose_tokenizer(name: str, language: str) -> str:
+def choose_tokenizer(name: str, language: str, chosen: str = "") -> str:
     """Return the tokenizer that a metric uses for captions in a language; an empty code means English.
+
+    ``chosen`` is the one that reading chose for these captions in place of that of the language.
 
     >>> choose_tokenizer("auto", "zh"), choose_tokenizer("zh-jieba", "zh"), choose_tokenizer("auto", "")
     ('zh-char', 'zh-jieba', 'ptb')
     """
-    return find_language(language or ENGLISH).tokenizer if name == AUTO else name
+    return chosen or find_language(language or ENGLISH).tokenizer if name == AUTO else name
 
 
 # Letters of each script by the first and the last code point of their blocks.

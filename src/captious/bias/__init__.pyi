@@ -4,6 +4,9 @@ from captious.bias.classifiers.linear import Linear as Linear
 from captious.bias.classifiers.lstm import Lstm as Lstm
 from captious.bias.corpus import AuditedCaptioner as AuditedCaptioner
 from captious.bias.corpus import read_subjects as read_subjects
+from captious.bias.differences import LicDifference as LicDifference
+from captious.bias.differences import adjust_increases as adjust_increases
+from captious.bias.differences import compare_lics as compare_lics
 from captious.bias.lic import Lic as Lic
 from captious.bias.masks import Mask as Mask
 from captious.bias.protocol import PRESETS as PRESETS
@@ -11,3 +14,4 @@ from captious.bias.protocol import Protocol as Protocol
 from captious.bias.protocol import find_preset as find_preset
 from captious.bias.protocol import get_published_seeds as get_published_seeds
 from captious.bias.protocol import protocol_for as protocol_for
+from captious.bias.style_rival import cross_fit as cross_fit

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from captious._core.types import Floats
 from captious._version import __version__
 from captious.bias._leaks import LEAST, SHARE, Leak, Prediction, find_leaking_words, find_salient_ngrams, select_surest
 from captious.bias.corpus import AuditedCaptioner, Classifier, ClassifierTask, MaskedCorpus, read_subjects
+from captious.bias.differences import compare_lics
 from captious.bias.lic import POINTS, Lic, chance, score_items
 from captious.bias.masks import Tokens, as_text
 from captious.bias.protocol import Protocol, protocol_for
@@ -47,11 +49,14 @@ from captious.render import (
 from captious.render.answers import NAMES
 from captious.render.document import Value
 from captious.render.exports import get_records, write_jsonl
+from captious.stats import spearman
 
 # Leaking words that the terminal names of a captioner; half as many where there are several.
 SHOWN_LEAKS = 8
 # Captions of each source that a click on a leaking word shows.
 SHOWN_CAPTIONS = 20
+# Differences of LIC that the terminal shows; more are only on the page and in files.
+SHOWN_DIFFERENCES = 10
 # A vocabulary that hides a larger share of the human words comes with a warning.
 MOSTLY_HIDDEN = 0.5
 
@@ -259,6 +264,7 @@ class Audit(Result):
         words = len(self.protocol.mask.words)
         tables = [self._build_results(), *self._build_evidence(), self._build_leaks(), self._build_seeds()]
         results, ngrams, captions, leaks, seeds = tables
+        differences = list(self._build_differences())
         return Document(
             results.title,
             "LIC is how much more a classifier learns about the label from the model's captions (LIC_M) than from "
@@ -266,6 +272,7 @@ class Audit(Result):
             f"0. {f'The {words} words that name the label were masked.' if words else 'No words were masked.'}",
             [
                 results,
+                *differences,
                 *self._list_leaking_words(),
                 *self._charts(),
                 Group("What revealed the label", [ngrams, captions]),
@@ -292,7 +299,7 @@ class Audit(Result):
                     }
                     for corpus in self.corpora
                 },
-                **{table.key: get_records(table) for table in tables},
+                **{table.key: get_records(table) for table in (*tables, *differences)},
             },
             page=f"Bias audit of {', '.join(corpus.subject.name for corpus in self.corpora)}: LIC for "
             f"{', '.join(self.classes)}",
@@ -351,6 +358,48 @@ class Audit(Result):
             "* marks an interval without 0."
         )
         return Table("results", title, columns, rows, note)
+
+    def _build_differences(self) -> Iterator[Table]:
+        """Yield the table of differences between captioners and between classifiers, if there are several and seeds."""
+        if len(self.protocol.seeds) < 2:
+            return
+        by_classifier: dict[str, dict[str, Lic]] = {}
+        by_model: dict[str, dict[str, Lic]] = {}
+        for row in self.rows:
+            by_classifier.setdefault(row.classifier, {})[row.model] = row.lic
+            by_model.setdefault(row.model, {})[row.classifier] = row.lic
+        rows: list[Sequence[Value]] = [
+            [name, one.first, one.second, Cell(one.lic.lic, *one.lic.interval), one.lic.p_value, one.p_holm]
+            for name, lics in (*by_classifier.items(), *by_model.items())
+            for one in compare_lics(lics)
+        ]
+        if not rows:
+            return
+        columns: list[Column | str] = [
+            "in common",
+            "first",
+            "second",
+            Column("difference", decimals=1, signed=True, level=self.protocol.level),
+            Column("p", "p"),
+            Column("p (Holm)", "p", key="p_holm"),
+        ]
+        note = (
+            "LIC of the first less that of the second, paired by seed: two captioners under a classifier, or two "
+            "classifiers on a captioner. Holm's correction covers those with the same in common."
+            f"{self._format_orders(by_classifier)}"
+        )
+        yield Table("differences", "Differences of LIC", columns, rows, note, detail=len(rows) > SHOWN_DIFFERENCES)
+
+    def _format_orders(self, by_classifier: Mapping[str, Mapping[str, Lic]]) -> str:
+        """Return a sentence on how similarly two classifiers order the captioners, if there are three or more."""
+        columns = {name: np.array([lic.lic for lic in lics.values()]) for name, lics in by_classifier.items()}
+        parts = [
+            f"{first} and {second} {spearman(columns[first], columns[second]):.2f}"
+            for first, second in combinations(columns, 2)
+        ]
+        if len(self.corpora) < 3 or not parts:
+            return ""
+        return f" Spearman's correlation of the captioners' LIC: {', '.join(parts)}."
 
     def _list_leaking_words(self) -> Iterator[Text]:
         lists = {f"{name}, {who} captions": leaks for (name, who), leaks in self.leaks.items()}

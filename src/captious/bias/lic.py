@@ -88,13 +88,18 @@ class Lic:
         return _compute_sd(self.human.mean(axis=1), self.ddof)
 
     @property
+    def by_seed(self) -> Floats:
+        """LIC of each seed."""
+        differences: Floats = self.model - self.human.mean(axis=1)
+        return differences
+
+    @property
     def error(self) -> float:
         """Standard error of LIC: corrected for repeated splits if there are several seeds, else over tested images."""
         seeds = len(self.model)
         if seeds < 2:
             return self.item_error
-        differences = self.model - self.human.mean(axis=1)
-        return float(math.sqrt(1 / seeds + self.ratio) * differences.std(ddof=1))
+        return float(math.sqrt(1 / seeds + self.ratio) * self.by_seed.std(ddof=1))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -110,6 +115,12 @@ class Lic:
             return math.nan if math.isnan(self.error) else float(self.lic == 0)
         statistic, seeds = abs(self.lic / self.error), len(self.model)
         return 2 * (t_tail(statistic, seeds - 1) if seeds > 1 else normal_tail(statistic))
+
+    @property
+    def p_above(self) -> float:
+        """One-sided p-value of the hypothesis that LIC is not above 0."""
+        p = self.p_value
+        return p / 2 if self.lic > 0 else 1 - p / 2
 
     @property
     def differs(self) -> bool:

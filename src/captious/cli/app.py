@@ -43,6 +43,7 @@ GROUPS = {
         "Encoders, painters, metrics and captions under test: details, retrieval, hubness, classes, word order, "
         "pictures, invented objects, stress.",
     ),
+    "cost": (JUDGE, "Operations of one score by encoders and chat models, and the agreement that they buy."),
     "studio": (JUDGE, "Collect people's judgments of captions on pages of your own."),
     "bias": (AUDIT, "Bias amplification (LIC) for gender, race, age or any label."),
     "style": (AUDIT, "Contrastive n-grams: fit styles, see their words, explain and check captions."),

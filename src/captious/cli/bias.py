@@ -10,7 +10,7 @@ import click
 
 from captious.cli.commands import CommandGroup, command
 from captious.cli.params import Only
-from captious.cli.session import Label, Seeds, Session
+from captious.cli.session import Classifiers, Label, Seeds, Session
 from captious.errors import InputError
 from captious.options import Argument, Engine, Option
 
@@ -41,12 +41,7 @@ def lic(
         str | None,
         Option("gender, race, age, none, a file of words, or several with commas.", metavar="WORDS"),
     ] = None,
-    classifier: Annotated[
-        tuple[str, ...],
-        Option(
-            'linear, lstm, bert-ft, bert-pre, or for example "bert-ft(model=FOLDER)".', flags=("-c",), metavar="NAMES"
-        ),
-    ] = ("linear",),
+    classifier: Classifiers = ("linear",),
     seeds: Seeds = 10,
     vocabulary: Annotated[
         str | None, Option("Vocabulary of human captions: model, human, human:N, none, or a file.", metavar="WORDS")

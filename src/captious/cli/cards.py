@@ -155,10 +155,12 @@ _MODEL = "a hub id, a folder, a checkpoint file or `captious-mini`"
 TEXTS = {
     "tokenizer": (
         "`auto` (that of the language), `ptb`, `13a`, `13a-cased`, `intl`, `intl-cased`, `whitespace`, "
-        "`whitespace-lower`, `plain`, `char`, `char-cased`; `zh`, `zh-cased`, `zh-char`, `zh-jieba`; `ja-mecab`, "
-        "`ja-mecab-raw`, `ja-sudachi`; `ko-mecab`, `ko-mecab-raw`; `th-char`, `th-newmm`, `th-newmm-composed`"
+        "`whitespace-lower`, `plain`, `letters`, `mart`, `char`, `char-cased`; `zh`, `zh-cased`, `zh-char`, "
+        "`zh-jieba`; `ja-mecab`, `ja-mecab-raw`, `ja-sudachi`; "
+        "`ko-mecab`, `ko-mecab-raw`; `th-char`, `th-newmm`, `th-newmm-composed`"
     ),
     "idf": "`refs`, the name of an idf corpus, or its path",
+    "emscore.idf": "`none`, `refs`, `candidates`, or the name or path of a corpus of `captious make idf --tokens`",
     "against": "`refs`, or the path of a file of captions",
     "modules": "some of `exact+stem+synonym+paraphrase`",
     "resources": "a folder with METEOR's data, or a compiled file",

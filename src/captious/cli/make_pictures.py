@@ -21,19 +21,29 @@ def pictures(
     metric: Imagination = "imagine",
     most: Annotated[int, Option("Texts on the page.", min=1)] = 100,
     rating: Annotated[str | None, Option("Column of the ratings.", metavar="NAME")] = None,
+    painters: Annotated[
+        tuple[str, ...],
+        Option("Painters to show side by side, instead of the metric's.", flags=("--painter",), metavar="PAINTERS"),
+    ] = (),
     compile: Annotated[bool, Option("Compile the model first, for many pictures on a GPU.")] = False,
 ) -> None:
     """Paint texts into a gallery: pictures by seed, similarity to the reference, disagreement with people (ImaginE).
 
+    With several painters the page has a row per text and a picture per painter; texts are in the order of the file.
+
     Example: captious make pictures ratings.jsonl --references references.json --out gallery/
+    Example: captious make pictures texts.jsonl --painter stable-diffusion-v1-1/,guided:biggan-deep-512/ --out gallery/
     """
-    from captious.probes.pictures import paint
+    from captious.probes.pictures import compare_painters, paint
 
     session = replace(session, output=replace(session.output, out=out))
     with session.working() as step:
         captions, ratings = _read_rated_texts(texts, session, rating)
-        result = paint(captions, metric, ratings, most=most, compile=compile, progress=step)
-    session.deliver(result)
+        if painters:
+            compared = compare_painters(captions, metric, painters, most=most, compile=compile, progress=step)
+        else:
+            gallery = paint(captions, metric, ratings, most=most, compile=compile, progress=step)
+    session.deliver(compared if painters else gallery)
 
 
 def _read_rated_texts(texts: str, session: Session, rating: str | None) -> tuple[CaptionSet, Any]:

@@ -150,11 +150,15 @@ def compositionality(
         str | None,
         Option("Compare only the texts of SugarCrepe++, by this sentence encoder; needs no images.", metavar="MODEL"),
     ] = None,
+    exclude: Annotated[
+        str | None, Option("Categories that a second mean leaves out, one per line, as in ARO.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Right captions against wrong ones: pair files as in SugarCrepe (++), or ARO's word-order tests of captions.
 
     Example: captious probe compositionality swap_obj.json swap_att.json --images photos/ --metrics clipscore,specs
     Example: captious probe compositionality swap_obj.json --text-model all-MiniLM-L6-v2
+    Example: captious probe compositionality visual_genome_relation.json --images images/ --exclude symmetric.txt
     """
     from captious.edits.orders import ARO
     from captious.metrics.registry import parse_all
@@ -170,7 +174,11 @@ def compositionality(
     parsed = parse_all(metrics)
     with session.working() as step:
         contests = read_contests(
-            pairs, session.reading.images, perturbations=perturbations or ARO, seed=resampling.seed
+            pairs,
+            session.reading.images,
+            perturbations=perturbations or ARO,
+            seed=resampling.seed,
+            exclude=exclude,
         )
         result = probe_compositionality(contests, parsed, resampling, step)
     session.deliver(result)

@@ -42,6 +42,9 @@ def score(
     ] = None,
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
+    by_file: Annotated[
+        bool, Option("Dense captions: each file of references alone, and the mean of both.", rare=True)
+    ] = False,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
     no_references: Annotated[bool, Option("Do not store references in the run.", rare=True)] = False,
     no_rows: Annotated[bool, Option("Do not store statistics of items in the run.", rare=True)] = False,
@@ -72,6 +75,8 @@ def score(
     if engine.engine is not None or kind == "shards":
         _score_shards(predictions, session, engine, metrics, worst, where, explain, keep, add, no_references, no_rows)
         return
+    if by_file and add:
+        raise InputError("by_file=True is for a new run; name the metrics to add, such as densecap(files=1)")
     for name, value in {"jobs": engine.jobs, "gpus": engine.gpus, "keep": keep}.items():
         if value:
             raise InputError(f"{name}={value!r} is for shards; name several, or pass engine=...")
@@ -86,6 +91,10 @@ def score(
             captions = session.read(predictions)
             if explain is not None:
                 captions.position(explain)  # an unknown id is reported before anything is computed
+            if by_file:
+                from captious.metrics.dense.by_file import split_by_file
+
+                chosen = split_by_file(chosen, captions)
             sets = _split_languages(captions)
             if len(sets) > 1:
                 from captious._by_language import evaluate_by_language

@@ -71,6 +71,10 @@ Look = Annotated[int, Option("Print this number of each kind, with changes marke
 Seeds = Annotated[int, Option("Number of random seeds.", min=1)]
 Folds = Annotated[int, Option("Folds of the cross-validation; 0 for none.", min=0)]
 Items = Annotated[int, Option("Number of items.", min=1)]
+Classifiers = Annotated[
+    tuple[str, ...],
+    Option('linear, lstm, bert-ft, bert-pre, or for example "bert-ft(model=FOLDER)".', flags=("-c",), metavar="NAMES"),
+]
 Tokenizer = Annotated[str, Option("Tokenizer, such as ptb, 13a, plain or zh-jieba.", metavar="NAME")]
 Label = Annotated[str, Option("Column of the label.", flags=("-l",), metavar="NAME")]
 Host = Annotated[str, Option("Address to listen on; 0.0.0.0 for all.", metavar="ADDRESS")]

@@ -110,6 +110,8 @@ def new(
         _new_rest(study, rest_of, session)
         return
     reading = session.reading
+    if reading.missing == "zero":
+        raise InputError("missing='zero' is for scores of dense captions; pass missing='skip', or nothing")
     text = new_plan(
         study,
         kind,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -35,6 +36,12 @@ def run(
     where: Annotated[
         str | None, Option("Only captions that pass a filter, such as 'words > 10'.", metavar="FILTER")
     ] = None,
+    digits: Annotated[
+        int | None, Option("Round values of metrics to this number of decimals first.", min=0, max=15, rare=True)
+    ] = None,
+    most_references: Annotated[
+        int | None, Option("Only the first references of each caption.", min=1, max=1000, rare=True)
+    ] = None,
 ) -> None:
     """Correlate metrics with ratings, with intervals over images, tests between metrics, and ranks.
 
@@ -46,17 +53,28 @@ def run(
         _print_dry_run(study_input, session)
         return
     with session.working() as step:
-        study = _compute_correlations(study_input, session, step, test=test, permutations=permutations, where=where)
+        options = {"test": test, "permutations": permutations, "where": where}
+        study = _compute_correlations(study_input, session, step, digits, most_references, **options)
         study.document()  # intervals and tests are computed here, while progress is shown
     session.deliver(study)
 
 
 def _compute_correlations(
-    study_input: StudyInput, session: Session, step: Callable[[str], None], **options: Any
+    study_input: StudyInput,
+    session: Session,
+    step: Callable[[str], None],
+    digits: int | None = None,
+    most_references: int | None = None,
+    **options: Any,
 ) -> Study:
-    from captious.study import correlate, load_ratings, load_scores
+    from captious.study import Ratings, correlate, load_ratings, load_scores
 
     ratings, recipe = load_ratings(study_input, session.reading)
+    recipe = recipe if digits is None else replace(recipe, digits=digits)
+    if most_references is not None:
+        if not isinstance(ratings, Ratings):
+            raise InputError(f"{ratings.name}: has pairs; most_references=... is for ratings")
+        ratings = ratings.limit_references(most_references)
     scores = load_scores(ratings, recipe, study_input, session.reading.missing, step)
     options |= {"statistic": study_input.statistic, "resampling": session.resampling, "progress": step}
     return correlate(ratings, scores, recipe=recipe, **options)

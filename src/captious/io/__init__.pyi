@@ -1,7 +1,9 @@
+import captious.io.clip_files
 import captious.io.columns
 import captious.io.printed
 import captious.io.questions
 import captious.io.tars
+import captious.io.videos
 from captious.io.arrow import open_parquet as open_parquet
 from captious.io.arrow import read_parquet as read_parquet
 from captious.io.check import Check as Check

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import IO, Any
 
 from captious.errors import InputError
-from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS
+from captious.io.columns import ID_COLUMNS, IMAGE_COLUMNS, VIDEO_COLUMNS
 from captious.io.rows import EXPECTED, Row, RowBlock, describe_value, refuse_repeated, refuse_unpacked
 from captious.options import Reading
 
@@ -100,9 +100,9 @@ def _refuse_unpacked(metadata: Any, columns: Sequence[str], limit: int, name: st
 
 
 def _has_images(field: Any) -> bool:
-    """Return True if a column contains image bytes, plain or as Hugging Face data sets store them."""
+    """Return True if a column contains bytes of images or videos, plain or as Hugging Face data sets store them."""
     kind = str(field.type)
-    return field.name in IMAGE_COLUMNS and kind.startswith(("binary", "large_binary", "struct"))
+    return field.name in (*IMAGE_COLUMNS, *VIDEO_COLUMNS) and kind.startswith(("binary", "large_binary", "struct"))
 
 
 def read_table(table: Any, name: str) -> Iterator[Row]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
 from captious.captions import CaptionSet, ImageData, Ragged
+from captious.errors import InputError
 from captious.io.formats import get_name
 from captious.io.join import format_first, join
 from captious.io.read import gather, reading_of
@@ -132,6 +133,7 @@ def check(
         _check_shapes,
         _check_overlaps,
         _check_images,
+        _check_videos,
     )
     findings += [finding for look in looked_at for finding in look(captions)]
     if questions is not None:
@@ -157,7 +159,7 @@ def _check_language(captions: CaptionSet) -> Iterable[Finding]:
     named = captions.columns.get(LANGUAGE_COLUMN, ())
     if named and all(map(parse_language_code, named)):
         return
-    tokenizer = choose_tokenizer(AUTO, captions.language)
+    tokenizer = choose_tokenizer(AUTO, captions.language, captions.tokenizer)
     if warning := captions.scripts.explain_unsplit_clauses(tokenizer, captions.language):
         yield Finding("warning", warning)
 
@@ -338,6 +340,19 @@ def _check_images(captions: CaptionSet) -> Iterable[Finding]:
             broken.setdefault(str(error).removeprefix(f"{image}: "), []).append(key)
     for reason, ids in broken.items():
         yield Finding("error", f"{format_count(ids, 'image')}: {reason}")
+
+
+def _check_videos(captions: CaptionSet) -> Iterable[Finding]:
+    """Warn about videos that do not exist, if some do; none is decoded."""
+    try:
+        clips = captions.clips
+    except InputError as error:
+        yield Finding("error", str(error))
+        return
+    paths = {key: clip.video for key, clip in zip(captions.ids, clips, strict=True) if clip is not None}
+    missing = [key for key, video in paths.items() if isinstance(video, str) and not Path(video).exists()]
+    if missing and len(missing) < len(paths):
+        yield Finding("warning", f"{format_count(missing, 'video')}: no such file or folder")
 
 
 def _check_questions(captions: CaptionSet, table: QuestionTable) -> Iterable[Finding]:

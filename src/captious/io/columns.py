@@ -17,13 +17,19 @@ IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
 NO_SUCH = "no such image"
 # Column of the sound file.
 AUDIO_COLUMN = "audio"
+# Columns of the video; a caption set always calls it `video`.
+VIDEO_COLUMNS = ("video", "video_path", "clip")
+# Suffixes of video files: a column of IMAGE_COLUMNS other than `image` with such a file is renamed to `video`.
+VIDEO_SUFFIXES = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ogv", ".gif")
+# Suffixes of files with vectors of a video's frames.
+VECTOR_SUFFIXES = (".npy", ".npz")
 # Suffixes of sound files: a column of IMAGE_COLUMNS with such a file is renamed to `audio`.
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".aac")
 # Ids of audio clips. An `audiocap_id` identifies a caption, not a clip, so it comes last.
 AUDIO_ID_COLUMNS = ("youtube_id", "audio_id", "sound_id", "audiocap_id")
 ID_COLUMNS = (
     *("image_id", "id", "item_id", "item", "key", "uid", "sample_id", "__key__", "cocoid", "img_id"),
-    *(*AUDIO_ID_COLUMNS, *IMAGE_COLUMNS, AUDIO_COLUMN, "url"),
+    *("video_id", *AUDIO_ID_COLUMNS, *IMAGE_COLUMNS, AUDIO_COLUMN, *VIDEO_COLUMNS[:2], "url"),
 )
 CAPTION_LIST_COLUMNS = ("candidates", "captions", "predictions")
 CANDIDATE_COLUMNS = (
@@ -43,6 +49,16 @@ REFERENCE_COLUMNS = ("references", "reference", "refs", "ref", "sentences", "ann
 STYLE_COLUMN = "style"
 # List of the objects in the image, for metrics of hallucination.
 OBJECT_COLUMN = "objects"
+# Dense captions of videos: [start, end] in seconds of each candidate and of each reference.
+EVENT_COLUMN = "events"
+REFERENCE_EVENT_COLUMN = "reference_events"
+# The number of the file that each reference of a video comes from, from 0.
+REFERENCE_FILE_COLUMN = "reference_files"
+DURATION_COLUMN = "duration"
+# The sentences that a predicted paragraph was joined from.
+SENTENCE_COLUMN = "candidate_sentences"
+# True for a video without predictions that counts 0.
+WITHOUT_PREDICTION_COLUMN = "without_prediction"
 UNIT_COLUMNS = ("units",)
 WRONG_UNIT_COLUMNS = ("wrong_units", "negative_units")
 

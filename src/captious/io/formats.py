@@ -19,6 +19,7 @@ import numpy as np
 from captious._core.files import RUN, read_regular
 from captious.captions import CaptionSet, Item
 from captious.errors import InputError
+from captious.io._dense_layouts import group_event_rows
 from captious.io._harnesses import HARNESSES, Harness, find_harness, translate_row
 from captious.io.columns import ID_COLUMNS
 from captious.io.json_layouts import read_document, read_json, read_json_lines, read_mapping, read_records
@@ -78,7 +79,7 @@ def read_pieces(
         return _read_files(source, format, unpack_limit)
     if not isinstance(source, (str, os.PathLike)):
         rows = _read_object(source, name, role, ids)
-        return _translate_pieces(rows, get_harness(format)) if role in _TEXTS else rows
+        return group_event_rows(_translate_pieces(rows, get_harness(format)), name) if role in _TEXTS else rows
     content = _read_content(source, unpack_limit)
     return _parse_pieces(content, name, format, harnesses, unpack_limit, cleaned)
 
@@ -136,7 +137,7 @@ def _parse_pieces(
     else:
         content = _replace_nulls(content, name)
         rows = _READERS[format](content, name)
-    rows = _translate_pieces(rows, harness) if harnesses else rows
+    rows = group_event_rows(_translate_pieces(rows, harness), name) if harnesses else rows
     return _remove_halves(rows, cleaned) if format not in BINARY and is_suspicious(content) else rows
 
 

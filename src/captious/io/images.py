@@ -40,6 +40,22 @@ class UnreadableImage(InputError):
     """An image that cannot be used; the message names it and gives the reason."""
 
 
+class CroppedImage(ImageData):
+    """A box of an image file, cut out on each use: left, top, right and bottom in pixels."""
+
+    def __init__(self, path: str, box: tuple[int, int, int, int]) -> None:
+        self.path, self.box, self.channels_first = path, box, False
+        self.name = f"{path} {box}"
+
+    @property
+    def value(self) -> Image:
+        """The pixels of the box."""
+        return open_image(Path(self.path)).crop(self.box)
+
+    def __reduce__(self) -> tuple[type[CroppedImage], tuple[str, tuple[int, int, int, int]]]:
+        return CroppedImage, (self.path, self.box)
+
+
 def open_image(source: Path | ImageSource, upright: bool = False) -> Image:
     """Decode the first frame of an image; rotate it as its EXIF tag says if ``upright``."""
     return decode_image(read_image(source), source, upright)

@@ -18,9 +18,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.languages import refuse_other_script
-from captious.captions import CaptionSet, ImageData, Origin, Ragged
+from captious.captions import VIDEO, CaptionSet, Origin, Ragged
 from captious.errors import InputError
+from captious.io._dense_layouts import is_dense
 from captious.io.columns import (
     AUDIO_COLUMN,
     AUDIO_SUFFIXES,
@@ -29,6 +31,9 @@ from captious.io.columns import (
     IMAGE_COLUMNS,
     REFERENCE_COLUMNS,
     STYLE_COLUMN,
+    VECTOR_SUFFIXES,
+    VIDEO_COLUMNS,
+    VIDEO_SUFFIXES,
     choose_columns,
     choose_references_column,
     parse_image_number,
@@ -113,6 +118,8 @@ class Gathered:
     candidate_column: str = field(default="", compare=False)
     """The candidate column, formatted for messages; likewise the references column below."""
     references_column: str = field(default="", compare=False)
+    event_files: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the files if they are dense captions of videos, with times in ``fields``; otherwise empty."""
     joined: tuple[tuple[str, ...], Ragged] | None = field(default=None, compare=False)
     """The last result of `references_of`."""
 
@@ -147,6 +154,10 @@ def gather_candidates(
     skips = reading.missing == "skip" and notice is None
     in_blocks = complain is refuse or notice is not None
     sample, rows = _peek(rows, reading)
+    if sample and is_dense(sample[0]):
+        from captious.io._dense_events import gather_events
+
+        return gather_events(rows, reading, complain, changes, references=False)
     reading = choose_columns([row.fields for row in sample], reading, complain, sample[0].where if sample else "")
     gathered.candidate_column = _describe_column(sample, reading.candidate_column, CANDIDATE_COLUMNS)
     gathered.references_column = _describe_column(sample, reading.references_column, REFERENCE_COLUMNS)
@@ -217,6 +228,10 @@ def gather_references(
     gathered, named = Gathered(changes=changes or Changes()), reading.references_id_column or reading.id_column
     changes, skips = gathered.changes, reading.missing == "skip"
     sample, rows = _peek(rows, reading)
+    if sample and is_dense(sample[0]):
+        from captious.io._dense_events import gather_events
+
+        return gather_events(rows, reading, complain, changes, references=True)
     fields = [row.fields for row in sample]
     reading = choose_references_column(fields, reading, complain, sample[0].where if sample else "")
     gathered.references_column = _describe_column(
@@ -396,7 +411,7 @@ def _get_plain_keys(rows: Sequence[Row], column: str | None) -> list[str] | None
     if not {str, int}.issuperset(map(type, values)):
         return None
     keys = list(map(str, values))
-    return keys if "" not in keys and _is_readable("\n".join(keys)) else None
+    return keys if "" not in keys and is_readable("\n".join(keys)) else None
 
 
 def _get_plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None:
@@ -412,7 +427,7 @@ def _get_plain_texts(rows: Sequence[Row], column: str) -> list[list[str]] | None
     else:
         return None
     joined = "\n".join(flat)
-    return lists if _is_readable(joined) and not _has_list(joined) else None
+    return lists if is_readable(joined) and not _has_list(joined) else None
 
 
 # Control characters except white space, which separates words like a space.
@@ -420,7 +435,7 @@ CONTROLS = bytes([*range(9), *range(14, 28), 127])
 _CONTROL = re.compile(f"[{re.escape(CONTROLS.decode())}]")
 
 
-def _is_readable(text: str) -> bool:
+def is_readable(text: str) -> bool:
     """Return True if a text contains no lone surrogate and no control character except white space."""
     try:
         content = text.encode()
@@ -459,7 +474,8 @@ def _add_further_fields(gathered: Gathered, keys: Sequence[str], rows: Sequence[
     if not columns:
         return
     new = gathered.fields.keys().isdisjoint(keys) and len(set(keys)) == len(keys)
-    if not new or _pick(rows[0], None, IMAGE_COLUMNS) in columns:  # the file may be a sound
+    media = (_pick(rows[0], None, usual) for usual in (IMAGE_COLUMNS, VIDEO_COLUMNS))
+    if not new or not set(columns).isdisjoint(media):  # the file may be a sound or a video
         for key, row in zip(keys, rows, strict=True):
             _add_fields(gathered, key, row, used)
         return
@@ -501,8 +517,18 @@ def join(
     """Join candidates with the references of their ids, preferring those of ``others``; keep the candidates' order."""
     references_name = "references" if others is None else get_name(reading.references, "references")
     remarks: list[str] = []
+    settings: Mapping[str, str] = {}
+    tokenizer = ""
+    if reading.events or candidates.event_files or (others is not None and others.event_files):
+        from captious.io._dense_events import arrange_events
+
+        arranged = arrange_events(candidates, others, reading, name, references_name, complain)
+        candidates, others, settings, tokenizer, remarks = arranged
+    elif reading.missing == "zero":
+        complain(f"{name}: no events; reading=Reading(missing='zero') is for dense captions of videos, {_SKIP}")
     if others is not None and others.references.keys().isdisjoint(candidates.candidates):
-        others, remarks = _join_by_file_name(candidates, others, references_name)
+        others, renamed = _join_by_file_name(candidates, others, references_name)
+        remarks += renamed
     references = candidates.references if others is None else others.references
     keys: Collection[str] = candidates.candidates.keys()
     unmatched = [key for key in keys if not references.get(key)] if references else []
@@ -518,7 +544,7 @@ def join(
         if unmatched:
             where = "" if references_name == "references" else f" in {references_name}"
             complain(f"{name}: {_format_ids(unmatched)} without references{where}; {_SKIP}")
-        if unused:
+        if unused and "events" not in settings:  # `arrange_events` has complained
             complain(f"{references_name}: {_format_ids(unused)} without a candidate in {name}; {_SKIP}")
     if unmatched:
         without = set(unmatched)
@@ -534,6 +560,14 @@ def join(
             columns["image"] = match_images(reading.images, tuple(keys), named, list(candidates.candidates))
         except InputError as error:
             complain(str(error))
+    if reading.videos is not None:
+        from captious.io.videos import get_video_names, match_videos
+
+        try:
+            named = get_video_names(columns, len(keys))
+            columns[VIDEO] = match_videos(reading.videos, tuple(keys), named, list(candidates.candidates))
+        except InputError as error:
+            complain(str(error))
     ids, joined = (candidates if others is None else others).references_of(tuple(keys))
     captions = CaptionSet(
         ids=ids,
@@ -543,7 +577,15 @@ def join(
         name=name,
         skipped=len(unmatched) + len(candidates.changes.lost.union(unused)),
         origin=_make_origin(candidates, others, reading, name, references_name, remarks),
+        settings=settings,
+        tokenizer=tokenizer,
+        frames=FrameRule.parse(reading.frames or DEFAULT_FRAMES),
     )
+    if reading.videos is not None or reading.frames is not None:  # otherwise the videos may not be needed
+        try:
+            captions.clips  # noqa: B018  # checks where parts of videos start and end
+        except InputError as error:
+            complain(str(error))
     return set_language(captions, reading.language, complain)
 
 
@@ -557,23 +599,28 @@ def _make_origin(
 ) -> Origin:
     """Describe which columns were read and what was changed."""
     changes = [candidates.changes.sentences(name), [] if others is None else others.changes.sentences(references_name)]
-    references, images = candidates.references_column, ""
+    references = candidates.references_column
     if others is not None:
         file = "" if references_name == "references" else PurePath(references_name).name
         column = others.references_column
         references = f"{column} of {file}" if column.startswith("`") and file else file or column
-    if isinstance(reading.images, (str, PathLike)):
-        images = f"folder {PurePath(reading.images).name}/"
-    elif reading.images is not None:
-        images = "in memory"
     return Origin(
         candidates.candidate_column,
         references,
-        images,
+        _describe_media(reading.images),
+        _describe_media(reading.videos),
         len(candidates.changes.cleaned) + (0 if others is None else len(others.changes.cleaned)),
         len(candidates.changes.lost),
         (*chain.from_iterable(changes), *remarks),
     )
+
+
+def _describe_media(source: Any) -> str:
+    """Describe where images or videos were taken from; an empty string if that was not said."""
+    if isinstance(source, (str, PathLike)):
+        name = PurePath(source).name
+        return f"file {name}" if name.lower().endswith(VECTOR_SUFFIXES) else f"folder {name}/"
+    return "" if source is None else "in memory"
 
 
 def _join_by_file_name(candidates: Gathered, others: Gathered, name: str) -> tuple[Gathered, list[str]]:
@@ -641,16 +688,35 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _add_fields(gathered: Gathered, key: str, row: Row, used: set[str | None], several: bool = False) -> None:
-    image = _pick(row, None, IMAGE_COLUMNS)
+    image, video = _pick(row, None, IMAGE_COLUMNS), _find_video_column(row)
     for column, value in row.fields.items():
         if column in used or column in ("id", "image_id"):
             continue
         fields = gathered.fields.setdefault(key, {})
-        name = column if column != image else AUDIO_COLUMN if _is_sound(row, value) else "image"
+        name = VIDEO if column == video else column
+        if column == image != video:
+            name = AUDIO_COLUMN if _is_sound(row, value) else "image"
         if several and name in fields:
             fields[name].append(value)
         else:
             fields[name] = [value] if several else fields.get(name, value)
+
+
+def _find_video_column(row: Row) -> str | None:
+    """Return the column that names or contains the video of a row.
+
+    A column `clip` may be a score, and `file_name` or `path` an image, so their values decide.
+    """
+    for column in ("video", "video_path"):
+        if column in row.fields:
+            return column
+    for column in ("clip", *(name for name in IMAGE_COLUMNS[1:] if name != "image_path")):
+        value = row.fields.get(column)
+        if isinstance(value, str) and value.lower().endswith((*VIDEO_SUFFIXES, *VECTOR_SUFFIXES)):
+            return column
+        if column == "clip" and isinstance(value, (bytes, Mapping)):
+            return column
+    return None
 
 
 def _is_sound(row: Row, value: Any) -> bool:
@@ -706,7 +772,9 @@ def get_row_id(row: Row, column: str | None, complain: Complain) -> str | None:
 
 def _get_key(row: Row, column: str | None, complain: Complain) -> str | None:
     name = _pick(row, column, ID_COLUMNS)
-    if name is None or (name in IMAGE_COLUMNS and ImageData.of(row.fields[name], name) is not None):
+    if name is None or (
+        name in (*IMAGE_COLUMNS, *VIDEO_COLUMNS) and not isinstance(row.fields[name], (str, int, float))
+    ):
         complain(_explain_missing_column(row, "id", column, ID_COLUMNS))
         return None
     value = row.fields[name]
@@ -743,7 +811,7 @@ def _get_texts(row: Row, column: str, what: str, complain: Complain, changes: Ch
         if _is_utf16(text):
             check_text(text, row.where, what, complain)
             continue
-        if not _is_readable(text):
+        if not is_readable(text):
             text = clean_text(text)
             changes.cleaned.append(row.where)
         if not _refuse_printed(text, row.where, what, complain):
@@ -758,7 +826,7 @@ def _is_utf16(text: str) -> bool:
 
 def _is_plain(text: str) -> bool:
     """Return True if no caption, one per line, needs a closer look."""
-    return text.isascii() and "'" not in text and '"' not in text and _is_readable(text)
+    return text.isascii() and "'" not in text and '"' not in text and is_readable(text)
 
 
 def _refuse_printed(text: str, where: str, what: str, complain: Complain) -> bool:

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from captious.errors import InputError
+from captious.io._dense_layouts import read_dense_document
 from captious.io.columns import ID_COLUMNS
 from captious.io.rows import Piece, Row, RowBlock, decode_text, is_suspicious, remove_halves
 
@@ -112,6 +113,8 @@ def read_document(document: Mapping[Any, Any], name: str) -> Iterator[Piece]:
         return _read_sentences(document, name)
     if isinstance(document.get("annotations"), list):
         return _read_annotations(document, name)
+    if (events := read_dense_document(document, name)) is not None:
+        return events
     for key in WRAPPERS:
         if _are_records(document.get(key)):
             return read_records(document[key], name)

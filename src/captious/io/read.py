@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from captious._core.collector import pause_collector
+from captious._core.frame_rules import FrameRule
 from captious._core.languages import LANGUAGE_COLUMN, find_only_language
-from captious.captions import CaptionSet
+from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError, format_suggestion
 from captious.io.columns import parse_image_number
 from captious.io.formats import get_name, read_pieces, read_text
@@ -100,6 +101,7 @@ def _read(source: Any, reading: Reading, others: Gathered | None = None) -> Capt
                 from captious.io.images import add_images
 
                 captions = add_images(source, reading.images)
+            captions = _add_videos(captions, reading)
             same = (reading.language or "") == source.language
             return captions if same else set_language(captions, reading.language)
     candidates, others = gather(source, reading, others=others)
@@ -114,6 +116,18 @@ def _read(source: Any, reading: Reading, others: Gathered | None = None) -> Capt
         captions = set_language(captions, named)
     earlier = source.skipped if isinstance(source, CaptionSet) else 0
     return replace(captions, skipped=captions.skipped + earlier) if earlier else captions
+
+
+def _add_videos(captions: CaptionSet, reading: Reading) -> CaptionSet:
+    """Return a set with the videos and the frame rule of the options of reading."""
+    if reading.frames is not None:
+        captions = replace(captions, frames=FrameRule.parse(reading.frames))
+    if reading.videos is None:
+        return captions
+    from captious.io.videos import get_video_names, match_videos
+
+    videos = match_videos(reading.videos, captions.ids, get_video_names(captions.columns, len(captions)))
+    return replace(captions, columns={**captions.columns, VIDEO: videos})
 
 
 def gather(

@@ -311,16 +311,18 @@ def read_shard(shard: Shard, reading: Reading = Reading(), images: bool = True, 
         As in ``captious.read``. References that are not a column of the shards are a file by id, which each process
         reads once.
     images
-        Whether to read the images in the shard into the column ``image``, as undecoded bytes.
+        Whether to read the images and videos in the shard into the columns ``image`` and ``video``, as undecoded bytes.
     further
         Whether to read columns of a Parquet file other than ids and captions.
     """
     refuse_unused(reading)
     if reading.items is not None:
         raise InputError(f"items={reading.items!r} chooses among the items of one file, not of shards; leave it out")
-    reading = reading if images else replace(reading, images=None)
+    reading = reading if images else replace(reading, images=None, videos=None)
     faults = Faults()
     candidates = _gather_candidates(_read_rows(shard, reading, images, further, faults), shard, reading, faults)
+    if candidates.event_files or reading.events is not None:
+        raise InputError(f"{shard.address}: dense captions are read from a single file, not from shards; name one file")
     if not candidates.candidates:
         if faults.counts:
             raise InputError(f"{next(iter(faults.examples.values()))}; nothing of the shard can be used")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import IO, Any, NamedTuple
 
-from captious.captions import FileImage, FileParts
+from captious.captions import VIDEO, FileImage, FileParts, FileVideo, VideoData
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, IMAGE_COLUMNS
 from captious.io.json_layouts import parse_json_row
@@ -23,6 +23,10 @@ from captious.options import Reading
 # Suffixes of caption files, in order of preference.
 CAPTION_ENDINGS = ("txt", "caption", "cap")
 IMAGE_ENDINGS = ("jpg", "jpeg", "png", "webp", "gif", "bmp")
+# Suffixes of videos, and of vectors of their frames.
+VIDEO_ENDINGS = ("mp4", "webm", "mkv", "mov", "m4v", "avi", "npy", "npz")
+# Several images of a sample, such as `000.0.jpg` and `000.1.jpg`: the frames of a video, if frames are asked for.
+_NUMBERED_IMAGE = re.compile(rf"(\d+)\.({'|'.join(IMAGE_ENDINGS)})")
 FIELDS_ENDING = "json"
 # Column of a sample's key; a JSON field of that name takes precedence.
 KEY = "__key__"
@@ -31,6 +35,8 @@ TRUNCATED, DAMAGED, AFTER_END = "truncated tar", "damaged tar", "content after t
 NO_CAPTION, NO_CAPTION_FILE = "no candidate caption", "no caption file, where other samples have one"
 NO_UTF8, NO_JSON = "caption is not UTF-8", "JSON cannot be read"
 NULL = "caption holds a null character"
+WRONG_VECTORS = "vectors of frames cannot be used"
+NUMBERED = "numbered images, not read"
 TWICE, WRONG_SIZE = "member occurs twice", "member has another size than its header says"
 BLOCK = 512
 
@@ -51,7 +57,10 @@ class _Damage(ValueError):
 
 
 def read_tar(file: IO[bytes], name: str, reading: Reading, images: bool, report: Report) -> Iterator[Row]:
-    """Yield a row per sample with a caption: its key, its caption, the fields of its JSON, and its image if wanted."""
+    """Yield a row per sample with a caption: its key, its caption, the fields of its JSON, its image and its video.
+
+    ``images`` says whether images and videos are wanted.
+    """
     return (row for _, row in read_samples(file, name, reading, images, report))
 
 
@@ -60,10 +69,10 @@ def read_samples(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the rows with the keys of their members, which a JSON field may override in the row.
 
-    Images are read from the file on access; the file is closed with the last image.
+    Images and videos are read from the file on access; the file is closed with the last of them.
     """
     source = FileParts(file) if images else None
-    samples = _collect_samples(file, name, images, report)
+    samples = _collect_samples(file, name, images, reading.frames is not None, report)
     own_files = reading.candidate_column is None and any(map(_has_caption_file, samples.values()))
     for key in list(samples):
         where, parts = f"{name}: key {key!r}", samples.pop(key)
@@ -97,9 +106,12 @@ def _has_caption_file(parts: Parts) -> bool:
     return not parts.keys().isdisjoint(CAPTION_ENDINGS)
 
 
-def _collect_samples(file: IO[bytes], name: str, images: bool, report: Report) -> dict[str, Parts]:
-    """Return the members by key, in the order of the keys; of two with the same name the first is used."""
-    texts, pictures = {*CAPTION_ENDINGS, FIELDS_ENDING}, IMAGE_ENDINGS if images else ()
+def _collect_samples(file: IO[bytes], name: str, images: bool, has_rule: bool, report: Report) -> dict[str, Parts]:
+    """Return the members by key, in the order of the keys; of two with the same name the first is used.
+
+    Without a rule for frames (``has_rule``), numbered images are reported.
+    """
+    texts, media = {*CAPTION_ENDINGS, FIELDS_ENDING}, (*IMAGE_ENDINGS, *VIDEO_ENDINGS) if images else ()
     samples: dict[str, Parts] = {}
     for member in iterate_members(file, name, report):
         key, ending = split_key(member.name)
@@ -110,7 +122,14 @@ def _collect_samples(file: IO[bytes], name: str, images: bool, report: Report) -
             report(TWICE, f"{name}: member {member.name!r} occurs twice; the first is used")
             continue
         parts[ending] = None
-        if ending in texts or ending in pictures:
+        if images and not has_rule and _NUMBERED_IMAGE.fullmatch(ending):
+            has_rule = True  # reported once
+            report(
+                NUMBERED,
+                f"{name}: member {member.name!r} is a numbered image; such images are the frames of videos if "
+                "frames=... is given, such as frames='uniform:10'",
+            )
+        if ending in texts or ending in media or (images and _NUMBERED_IMAGE.fullmatch(ending)):
             file.seek(member.start if ending in texts else member.start + member.size)
             parts[ending] = file.read(member.size) if ending in texts else member
             if file.read(-member.size % BLOCK).strip(b"\0"):
@@ -154,6 +173,9 @@ def _get_fields(
     fields.setdefault(KEY, key)
     if source is not None:
         fields["image"] = _find_image(parts, where, source)
+        video = _find_video(parts, where, source, reading)
+        if video is not None or reading.frames is not None:
+            fields[VIDEO] = video
     return fields
 
 
@@ -192,6 +214,39 @@ def _find_image(parts: Parts, where: str, source: FileParts) -> FileImage | None
         if isinstance(member, TarMember):
             return FileImage(source, member.start, member.size, f"{where}: .{ending}")
     return None
+
+
+def _find_video(parts: Parts, where: str, source: FileParts, reading: Reading) -> VideoData | None:
+    """Return the video of a sample: a file, vectors of its frames, or numbered images if a frame rule is given."""
+    for ending in VIDEO_ENDINGS:
+        member = parts.get(ending)
+        if isinstance(member, TarMember):
+            name = f"{where}: .{ending}"
+            if ending in ("npy", "npz"):
+                return _read_vectors(source.read(member.start, member.size), name)
+            return FileVideo(source, member.start, member.size, name)
+    numbered = [(match, member) for ending, member in parts.items() if (match := _NUMBERED_IMAGE.fullmatch(ending))]
+    if reading.frames is None or not numbered:
+        return None
+    frames = [
+        FileImage(source, member.start, member.size, f"{where}: .{match[0]}")
+        for match, member in sorted(numbered, key=lambda one: (int(one[0][1]), one[0][0]))
+        if isinstance(member, TarMember)
+    ]
+    return VideoData(frames, where)
+
+
+def _read_vectors(content: bytes, name: str) -> VideoData:
+    """Return the vectors of a member; each shard has others, so that signatures have no digest of them."""
+    from captious.io.videos import parse_vectors
+
+    try:
+        arrays = list(parse_vectors(content, name).values())
+    except InputError as error:
+        raise _Unusable(WRONG_VECTORS, str(error)) from None
+    if len(arrays) != 1:
+        raise _Unusable(WRONG_VECTORS, f"{name}: contains {len(arrays)} arrays, expected one")
+    return VideoData(arrays[0], name, digest="")
 
 
 _REGULAR = (b"0", b"\0", b"7")

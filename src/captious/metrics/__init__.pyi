@@ -1,6 +1,7 @@
 import captious.metrics.abilities
 import captious.metrics.chunks
 import captious.metrics.clip.encoded
+import captious.metrics.dense.by_file
 import captious.metrics.hallucination.truth
 import captious.metrics.judges.dry_run
 import captious.metrics.judges.judged

@@ -13,6 +13,7 @@ from captious.render import Why
 if TYPE_CHECKING:
     from captious.metrics.contract import Metric
     from captious.metrics.measurement import Measurement
+    from captious.models.encoder import Encoder
 
 
 @runtime_checkable
@@ -41,6 +42,14 @@ class ExplainsOnPage(Protocol):
 
     def page_explanations(self, captions: CaptionSet, indices: Sequence[int], state: Any) -> list[Why]:
         """Return the page's explanation of each of these items; an empty list if they can no longer be computed."""
+
+
+@runtime_checkable
+class ReadsFrames(Protocol):
+    """A metric that encodes frames of videos."""
+
+    def frame_encoders(self) -> list[Encoder]:
+        """Return the encoders of its frames, so that all metrics of a run share one decoding."""
 
 
 @runtime_checkable

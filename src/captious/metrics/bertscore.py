@@ -17,7 +17,8 @@ from captious.metrics.statistic_rows import Scored, find_blank_texts, score_enco
 from captious.models.language import Contextual, Ids, load_contextual
 from captious.models.pipeline import OomBackoff
 from captious.options import get_runtime
-from captious.text.counts import CountsKind, CountsState, KeyCounts
+from captious.text.counts import KeyCounts
+from captious.text.token_frequencies import TokenFrequency
 
 # A function from the token ids of a text to the weight of each token.
 Weigh = Callable[[Sequence[int]], Floats]
@@ -29,27 +30,14 @@ BLOCK = 128
 
 
 @dataclass(frozen=True, eq=False)
-class TokenWeights(CountsState):
-    """The id of the model, and the number of references in which each token occurs; the counts of shards add up."""
-
-    model: str
-    documents: int = 0
-
-    kind: ClassVar[CountsKind] = CountsKind("captious-token-weights", 1, "state of BERTScore", "captious score")
-
-    def merge(self, other: TokenWeights) -> TokenWeights:
-        """Add the counts of two shards. Raise InputError if they used different models."""
-        if self.model != other.model:
-            raise InputError(f"cannot merge shards scored by {self.model} and {other.model}")
-        counts = KeyCounts.sum([self.counts, other.counts])
-        return TokenWeights(counts, self.model, self.documents + other.documents)
+class TokenWeights(TokenFrequency):
+    """The id of the model, and the number of references in which each token occurs."""
 
     def weights(self, ids: Sequence[int], special: Container[int]) -> Floats:
         """Return the weight of each token: its idf if references were counted, else 1, and 0 for special tokens."""
         if not self.documents:
             return np.array([0.0 if one in special else 1.0 for one in ids])
-        weights: Floats = np.log((self.documents + 1) / (self.counts.lookup(np.array(ids, np.uint64)) + 1))
-        return weights
+        return self.compute_idf(np.array(ids))
 
 
 @dataclass(frozen=True)
@@ -111,8 +99,9 @@ class BertScore(MeanMetric):
         if self.idf == "none":
             return TokenWeights(KeyCounts(), _get_model_id(model))
         ids, _ = model.tokens([text for text in captions.references.values if text.strip()])
-        tokens = np.array([token for one in ids for token in set(one)], np.uint64)
-        return TokenWeights(KeyCounts.of(tokens, np.ones(len(tokens))), _get_model_id(model), len(ids))
+        counts = np.array([len(one) for one in ids], np.int64)
+        flat = np.array([token for one in ids for token in one], np.int64)
+        return TokenWeights.of(_get_model_id(model), flat, counts)
 
     def settings(self, state: TokenWeights) -> Mapping[str, str]:
         """Return the model by name and content, its layer and precision."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
+from captious.metrics.abilities import ReadsFrames
 from captious.metrics.contract import CandidateMetric, Metric, TokenMetric
 from captious.metrics.measurement import Measurement
 from captious.metrics.statistic_rows import Scored
@@ -80,7 +81,7 @@ def _are_comparable(systems: Sequence[CaptionSet]) -> bool:
     first = systems[0]
     return all(
         (one.candidates.counts == 1).all()
-        and (one.ids, one.language) == (first.ids, first.language)
+        and (one.ids, one.language, one.tokenizer) == (first.ids, first.language, first.tokenizer)
         and np.array_equal(one.references.offsets, first.references.offsets)
         and one.references.values == first.references.values
         for one in systems
@@ -93,7 +94,14 @@ def _measure_together(
     """Measure each system; the distinct candidates of an item are scored as candidates of one set."""
     first = systems[0]
     candidates, own = _find_distinct_candidates(systems)
-    joined = CaptionSet(first.ids, candidates, first.references, language=first.language)
+    joined = CaptionSet(
+        first.ids,
+        candidates,
+        first.references,
+        language=first.language,
+        settings=first.settings,
+        tokenizer=first.tokenizer,
+    )
     for one in (joined, *systems[1:]):
         one.copy_digests(first)
 
@@ -137,10 +145,14 @@ def measure_shard(
     """Measure a set that may be a part of a larger one; ``states`` has the states that are prepared already."""
     step = progress or (lambda name: None)
     by_chunk = [metric for metric in metrics if metric.by_chunk]
-    all_states, parts, sizes = _score_by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score)
+    all_states, parts, sizes = _score_by_chunk(captions, by_chunk, states, step, chunk or CHUNK, Metric.score_set)
     measurements = {}
     for metric in by_chunk:
         measurements[metric] = metric.measurement(captions, all_states[metric], Scored.join(parts.pop(metric), sizes))
+    if captions.has_videos:
+        # A clip that has to be decoded for one metric is encoded for the others too.
+        readers = [metric for metric in metrics if isinstance(metric, ReadsFrames)]
+        captions.keep("frame encoders", [encoder for metric in readers for encoder in metric.frame_encoders()])
     for metric in metrics:
         if not metric.by_chunk:
             step(metric.label)

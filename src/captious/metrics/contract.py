@@ -22,25 +22,35 @@ from captious._core.languages import AUTO, ENGLISH, ENGLISH_MODELS, choose_token
 from captious._core.notation import write_spec
 from captious._core.plugins import ObjectName, check_name, find_object
 from captious._core.types import Floats
-from captious.captions import CaptionSet
+from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
 from captious.io.columns import NO_SUCH
+from captious.io.videos import NO_VIDEO, describe_frames
 from captious.metrics.abilities import Explains, ExplainsMissing
 from captious.metrics.explanation import Breakdown, Explanation
 from captious.metrics.measurement import Measurement, Signature
-from captious.metrics.statistic_rows import Rows, Scored, TypeSets, find_missing_inputs, item_means
+from captious.metrics.statistic_rows import (
+    ONLY_VIDEO,
+    Rows,
+    Scored,
+    TypeSets,
+    find_missing_inputs,
+    item_means,
+)
 from captious.text.corpus_states import State
 from captious.text.ngram_tables import TextTable
 from captious.text.tokenizers import Tokenizer, find_tokenizer, name_tokenizer
 
 T = TypeVar("T")
-Need = Literal["references", "several candidates", "image", "style", "objects", "model", "judge"]
+Need = Literal["references", "events", "several candidates", "image", "style", "objects", "model", "judge"]
 
 # Advice that follows the reason of an item without a value in a message.
 HINTS = {
     "no references": "; pass references=..., a file of references",
+    "no events": "; it scores dense captions: sentences of videos with the start and the end of each",
     "one candidate, needs several": "; give several candidates per item",
     "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
+    f"video: {NO_VIDEO}": "; none of the videos exists: pass videos=..., the folder that has them",
     f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
     "no source text": "; give a column 'source'",
 }
@@ -78,6 +88,10 @@ class Metric(ABC):
     """Parameters that are printed even at their default."""
     variants: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """A parameter and its values: a written form without it means one metric per value."""
+    reads_videos: ClassVar[bool] = False
+    """Whether a video serves as the image, by the frames that `CaptionSet.frames` chooses."""
+    reads: ClassVar[str] = "images"
+    """What a metric reads that needs images and does not read videos, for its refusal."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that runs a model makes its own batches."""
 
@@ -156,6 +170,13 @@ class Metric(ABC):
         """Whether a value depends on the other items. This follows from `corpus_state` and is not declared."""
         return self.corpus_state is not None
 
+    def choose_inputs(self, references: bool, images: bool) -> Metric:
+        """Return the metric for captions of which some have references, or images or videos, or both.
+
+        A metric that can do with either returns itself with the parameter that says which it compares.
+        """
+        return self
+
     def prepare(self, captions: CaptionSet) -> Any:
         """Return the state that scoring needs: a `corpus_state` of the whole corpus, or any other object.
 
@@ -178,6 +199,10 @@ class Metric(ABC):
     def model_settings(self, state: Any) -> Mapping[str, str]:
         """Return the entries of the signature for the metric's models; `EncoderMetric` names its encoder."""
         return {}
+
+    def frame_settings(self, captions: CaptionSet) -> Mapping[str, str]:
+        """Return the entry of the signature for the frames of videos, if the metric reads any."""
+        return {"frames": describe_frames(captions)} if self.reads_videos and VIDEO in captions.columns else {}
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
         """Return the entries of the signature for reading the captions as text: their language, if one was named."""
@@ -244,9 +269,9 @@ class Metric(ABC):
         """Score a set. ``state`` is what `prepare` returned; for a shard, that of the whole corpus."""
         if state is None:
             state = self.prepared(captions)
-        return self.measurement(captions, state, self.score(captions, state))
+        return self.measurement(captions, state, self.score_set(captions, state))
 
-    def score(self, captions: CaptionSet, state: Any) -> Scored:
+    def score_set(self, captions: CaptionSet, state: Any) -> Scored:
         """Score a set and return its rows, with a reason for every item without a value."""
         return self.fill_reasons(captions, self.score_items(captions, state))
 
@@ -256,7 +281,7 @@ class Metric(ABC):
             raise InputError(f"{self}: score_items returned {type(scored).__name__}, expected Scored(rows)")
         rows = self._check_rows(scored.rows, captions)
         scored = replace(scored, rows=rows).fill_reasons(
-            find_missing_inputs(captions, self.needs), self.undefined_reason
+            find_missing_inputs(captions, self.needs, self.reads_videos), self.undefined_reason
         )
         return self._mark_undefined(scored)
 
@@ -321,7 +346,12 @@ class Metric(ABC):
         It does not support the language, or no item has the inputs that it needs.
         """
         self.refuse_language(captions.language)
-        missing = find_missing_inputs(captions, self.needs)
+        if captions.settings.get("events") == "video" and self.needs and "events" not in self.needs:
+            raise InputError(
+                f"{captions.name}: dense captions of {len(captions):,} videos; {self.name} needs one text per item: "
+                "pass reading=Reading(events='paragraph') or reading=Reading(events='segment'), or use densecap, soda"
+            )
+        missing = find_missing_inputs(captions, self.needs, self.reads_videos)
         if missing and len(missing) == len(captions):
             raise self._make_refusal(missing.values(), captions.name)
 
@@ -346,6 +376,8 @@ class Metric(ABC):
 
     def _make_refusal(self, reasons: Iterable[str], name: str) -> InputError:
         ((reason, _),) = Counter(reasons).most_common(1)
+        if reason == ONLY_VIDEO:
+            return InputError(f"{self} reads {self.reads}; videos are not supported")
         return InputError(f"{self} cannot score {name}: {reason}{self.hint(reason)}")
 
     def __str__(self) -> str:
@@ -415,7 +447,7 @@ class TokenMetric(Metric):
 
     def tokenizer_name(self, captions: CaptionSet) -> str:
         """Return the name of the tokenizer that the metric uses for these captions."""
-        return choose_tokenizer(cast(str, self.tokenizer), captions.language)
+        return choose_tokenizer(cast(str, self.tokenizer), captions.language, captions.tokenizer)
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
         """Return the language, if one was named, and the tokenizer with its version."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf
 from pathlib import Path
@@ -14,7 +15,8 @@ import numpy as np
 
 from captious._core.languages import AUTO
 from captious._core.types import Floats, Ints, Ints32
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, Ragged
+from captious.io.columns import SENTENCE_COLUMN, WITHOUT_PREDICTION_COLUMN
 from captious.io.formats import read_rows
 from captious.io.join import gather_references
 from captious.metrics.bleu import ORDERS, bleu, count_statistics
@@ -200,6 +202,102 @@ class DistinctN(NgramMetric):
         """Divide distinct n-grams by tokens, or the sum of values by their number."""
         result: Floats = rows[..., 0] / np.maximum(rows[..., 1], 1)
         return result
+
+
+class SentenceMetric(NgramMetric, MeanMetric):
+    """A metric of the sentences about a video, of dense captions or of a paragraph; other items have candidates.
+
+    Videos without predictions have no value and are left out of the mean.
+    """
+
+    needs: ClassVar[tuple[Need, ...]] = ()
+
+    def table(self, captions: CaptionSet) -> TextTable:
+        """Return the token table of the sentences as they were written, before a paragraph was joined from them."""
+        sentences = captions.columns.get(SENTENCE_COLUMN)
+        if sentences is None:
+            return super().table(captions)
+        joined = captions.once("sentences", lambda: _restore_sentences(captions, sentences))
+        return super().table(joined)
+
+    def score_items(self, captions: CaptionSet, state: Any) -> Scored:
+        """Return rows with the item's value and 1."""
+        without = [bool(one) for one in captions.columns.get(WITHOUT_PREDICTION_COLUMN, (False,) * len(captions))]
+        values = self.count_sentences(self.table(captions))
+        return Scored(item_means(np.where(without, np.nan, values)), give_reason(np.array(without), "no prediction"))
+
+    @abstractmethod
+    def count_sentences(self, table: TextTable) -> Floats:
+        """Return the value of each item."""
+
+
+def _restore_sentences(captions: CaptionSet, sentences: Sequence[Sequence[str] | None]) -> CaptionSet:
+    """Return the sentences as candidates; a paragraph that was not joined from any stays one text."""
+    texts = [tuple(own) if own is not None else one for own, one in zip(sentences, captions.candidates, strict=True)]
+    return replace(captions, candidates=Ragged.of(texts), columns={})
+
+
+@dataclass(frozen=True)
+class Repetition(SentenceMetric):
+    """Repetition (R@n) of the sentences about a video: the share of n-grams that occurred before; lower is better.
+
+    This is 1 − div_n on sentences as they were written: not lower-cased, commas are spaces and one period at the end is
+    removed. N-grams do not cross sentences. Without n-grams it is 0. The corpus value is the mean over videos with
+    predictions.
+
+    >>> round(Repetition(n=2).measure(CaptionSet.of({"1": ["add the salt.", "add the egg"]})).corpus, 6)  # 1 of 4
+    0.25
+    """
+
+    n: int = 4
+    tokenizer: str | Tokenizer = "mart"
+
+    name: ClassVar[str] = "repetition"
+    higher_is_better: ClassVar[bool] = False
+    citation: ClassVar[str] = (
+        "Xiong, Dai, Lin. Move forward and tell: a progressive generator of video descriptions. ECCV 2018; as counted "
+        "by Lei et al. MART: memory-augmented recurrent transformer for coherent video paragraph captioning. ACL 2020."
+    )
+
+    @property
+    def label(self) -> str:
+        """The label R@n."""
+        return f"R@{self.n}"
+
+    def count_sentences(self, table: TextTable) -> Floats:
+        """Return the share of repeated n-grams of each item."""
+        distinct, total = count_distinct_and_total(table, self.n)
+        return (total - distinct) / np.maximum(total, 1)
+
+
+@dataclass(frozen=True)
+class Diversity(SentenceMetric):
+    """Diversity of the sentences about a video (MART's Div-n): distinct n-grams over all words, not over n-grams.
+
+    Sentences are read as for `repetition`. It is ``distinct_n`` of them, and for n = 1 also ``div_n``. Without words it
+    is 0. The corpus value is the mean over videos with predictions.
+
+    >>> round(Diversity(n=2).measure(CaptionSet.of({"1": ["add the salt.", "add the egg"]})).corpus, 6)  # 3 of 6 words
+    0.5
+    """
+
+    n: int = 2
+    tokenizer: str | Tokenizer = "mart"
+
+    name: ClassVar[str] = "diversity"
+    variants: ClassVar[Mapping[str, tuple[int, ...]]] = {"n": (1, 2)}
+    citation: ClassVar[str] = (
+        "Lei et al. MART: memory-augmented recurrent transformer for coherent video paragraph captioning. ACL 2020."
+    )
+
+    @property
+    def label(self) -> str:
+        """The label Div-n with the words that it is divided by."""
+        return f"Div-{self.n} (per word)"
+
+    def count_sentences(self, table: TextTable) -> Floats:
+        """Return the distinct n-grams over the words of each item."""
+        return count_distinct_and_total(table, self.n)[0] / np.maximum(count_distinct_and_total(table, 1)[1], 1)
 
 
 @dataclass(frozen=True)

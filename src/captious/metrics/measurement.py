@@ -15,6 +15,7 @@ from captious._core.values import PlainState
 from captious._version import __version__
 from captious.captions import CaptionSet
 from captious.errors import InputError, UnknownKey
+from captious.io.columns import WITHOUT_PREDICTION_COLUMN
 from captious.metrics.registry import get_package_version
 from captious.metrics.statistic_rows import Rows, TypeSets, find_nan_rows, join_rows
 from captious.render import Column, Document, Table
@@ -58,8 +59,11 @@ class Signature:
             settings={
                 **metric.text_settings(captions),
                 **metric.model_settings(state),
+                **metric.frame_settings(captions),
                 **metric.settings(state),
+                **metric.frame_settings(captions),  # again: frames may change an entry, such as the prompt's
                 **({"list": captions.selection} if captions.selection else {}),
+                **captions.settings,
                 **get_package_version(type(metric)),
             },
             items=len(captions),
@@ -67,7 +71,11 @@ class Signature:
             fingerprint=captions.fingerprint,
             skipped=captions.skipped,
             unscored=unscored,
-            counts={**counts, "cleaned": captions.origin.cleaned} if captions.origin.cleaned else dict(counts),
+            counts={
+                **counts,
+                **({"missing:zero": zeros} if (zeros := _count_zeros(captions)) else {}),
+                **({"cleaned": captions.origin.cleaned} if captions.origin.cleaned else {}),
+            },
         )
 
     def __str__(self) -> str:
@@ -101,6 +109,11 @@ class Signature:
                 name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {**self.counts, **other.counts}
             },
         )
+
+
+def _count_zeros(captions: CaptionSet) -> int:
+    """Count the videos without predictions that count 0."""
+    return sum(map(bool, captions.columns.get(WITHOUT_PREDICTION_COLUMN, ())))
 
 
 class ItemValues(dict[str, float]):

@@ -39,7 +39,11 @@ METRICS = {
     "bleurt": "captious.metrics.bleurt:Bleurt",
     "sbert": "captious.metrics.sbert:Sbert",
     "fense": "captious.metrics.fense:Fense",
+    "densecap": "captious.metrics.dense.densecap:Densecap",
+    "soda": "captious.metrics.dense.soda:Soda",
     "div_n": "captious.metrics.diversity:DivN",
+    "repetition": "captious.metrics.diversity:Repetition",
+    "diversity": "captious.metrics.diversity:Diversity",
     "rep_diversity": "captious.metrics.diversity:RepDiversity",
     "distinct_n": "captious.metrics.diversity:DistinctN",
     "mbleu": "captious.metrics.diversity:MBleu",
@@ -57,6 +61,7 @@ METRICS = {
     "longclip": "captious.metrics.clip.longclip:LongClip",
     "specs": "captious.metrics.clip.specs:Specs",
     "specs_routed": "captious.metrics.clip.specs:SpecsRouted",
+    "emscore": "captious.metrics.clip.emscore:EmScore",
     "umic": "captious.metrics.umic:Umic",
     "polos": "captious.metrics.polos:Polos",
     "calibrated": "captious.metrics.calibrated:Calibrated",
@@ -80,6 +85,8 @@ METRICS = {
 # Metrics that `captious.metric_from` made in this process.
 FUNCTIONS: dict[str, type[Metric]] = {}
 
+# What EMScore compares: the caption X with the video V, with its references X*, or with what there is, such as both.
+_EMSCORES = {"x,v": "against=video", "x,x*": "against=references", "x,v,x*": ""}
 # Labels of tables and papers, in lower case, and the written forms that they stand for.
 LABELS = {
     **{f"amber {value}": f"amber(value={value})" for value in ("chair", "cover", "hal", "cog")},
@@ -88,9 +95,29 @@ LABELS = {
     **{f"vdc {value}": f"vdc(value={value})" for value in ("accuracy", "score")},
     **{f"chair {value}": f"chair(value={value})" for value in ("recall", "precision", "f1", "words", "tokens")},
     **{f"chair{sign}{value}": f"chair(value={value})" for sign in ("", "_") for value in "si"},
+    **{
+        f"dense {label}": f"densecap(value={value})"
+        for label, value in {
+            **{f"bleu-{n}": f"bleu-{n}" for n in (1, 2, 3, 4)},
+            "meteor": "meteor",
+            "rouge-l": "rouge",
+            "cider-d": "cider",
+            **{value: value for value in ("precision", "recall", "f")},
+        }.items()
+    },
+    **{f"div-{n} (per word)": f"diversity(n={n})" for n in (1, 2)},
+    **{f"r@{n}": f"repetition(n={n})" for n in (1, 2, 3, 4)},
+    "soda_c": "soda",
+    "soda_d": "soda(score=iou)",
     "cider-d": "cider",
     "ciderd": "cider",
     "clip-s": "clipscore",
+    **{f"emscore({pair})": f"emscore({against})" for pair, against in _EMSCORES.items()},
+    **{
+        f"emscore({pair}) {value}": f"emscore({against and f'{against},'}value={value})"
+        for pair, against in _EMSCORES.items()
+        for value in ("full_p", "full_r", "fine_f", "fine_p", "fine_r", "coarse")
+    },
     "expert": "fleur(preset=expert)",
     "g-veval": "gveval",
     "gpt4-eval": "gpt4eval",
@@ -118,7 +145,7 @@ NUMBERED = {"bleu": "bleu", "mbleu": "mbleu", "rouge": "rouge_n", "div": "div_n"
 # Well-known metrics that captious does not have; no other metric is suggested in their place.
 ABSENT = (
     "bartscore", "blipscore", "bridge", "chrf", "cider-r", "comet",
-    "emscore", "faier", "fid", "hicescore", "infolm", "leic", "mid",
+    "faier", "fid", "hicescore", "infolm", "leic", "mid",
     "moverscore", "nist", "nubia", "pearl", "perplexity", "pope", "spice-u", "ter",
     "tiger", "vifidel", "vilbertscore", "wmd",
 )  # fmt: skip
@@ -126,6 +153,8 @@ ABSENT = (
 DEFAULT = "bleu,rouge,cider"
 # Metrics that `all` leaves out: they measure a length, not quality.
 NOT_IN_ALL = ("words",)
+# Metrics that `all` takes only for captions of videos.
+OF_VIDEOS = ("repetition", "diversity")
 # Stands for every metric that the given captions allow and that needs no model and no download.
 ALL = "all"
 
@@ -323,22 +352,37 @@ def parse_all(
         refuse_undeclared(metric)
     if not metrics:
         raise InputError("no metric named, expected a list such as bleu,rouge,cider")
-    return list(metrics)
+    return list(metrics) if captions is None else choose_inputs(metrics, captions)
+
+
+def choose_inputs(metrics: Iterable[Metric], captions: Collection[CaptionSet]) -> list[Metric]:
+    """Return each metric for what the captions have: references, images or videos."""
+    references = any((one.references.counts > 0).any() for one in captions)
+    images = any(one.has_videos or any(image is not None for image in one.images) for one in captions)
+    return list(dict.fromkeys(metric.choose_inputs(references, images) for metric in metrics))
 
 
 def _list_allowed(captions: Collection[CaptionSet] | None) -> list[str]:
     """List the names of the metrics that ``all`` stands for."""
-    supplied = {"references"} if captions is None else {"references", "several candidates", "objects"}
+    supplied = {"references", "events", "several candidates", "objects"} if captions else {"references"}
     for one in captions or ():
+        if one.settings.get("events") == "video":
+            supplied -= {"several candidates", "objects"}
+        else:
+            supplied -= {"events"}
         supplied -= set() if (one.references.counts > 0).any() else {"references"}
         supplied -= set() if (one.candidates.counts > 1).any() else {"several candidates"}
         supplied -= set() if OBJECT_COLUMN in one.columns else {"objects"}
-    metrics = [get_metric_class(name)() for name in names() if name not in NOT_IN_ALL]
+    sets = list(captions or ())
+    dense = "events" in supplied
+    left_out = {*NOT_IN_ALL, *(() if sets and all("events" in one.settings for one in sets) else OF_VIDEOS)}
+    metrics = [get_metric_class(name)() for name in names() if name not in left_out]
     languages = {one.language for one in captions or () if one.language}
     return [
         metric.name
         for metric in metrics
         if supplied.issuperset(metric.needs)
+        and (not dense or "events" in metric.needs or not metric.needs)
         and _is_installed(metric)
         and languages <= set(metric.languages or languages)
     ]

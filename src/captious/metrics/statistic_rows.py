@@ -12,7 +12,7 @@ import numpy as np
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import CaptionSet
 from captious.errors import InputError
-from captious.io.columns import OBJECT_COLUMN
+from captious.io.columns import EVENT_COLUMN, OBJECT_COLUMN
 
 # Number of ids that a warning lists.
 LISTED = 5
@@ -111,9 +111,19 @@ def find_nan_rows(rows: Floats) -> Ints:
     return np.flatnonzero(np.isnan(rows).any(axis=1)) if np.isnan(rows.sum()) else np.zeros(0, dtype=np.int64)
 
 
-def find_missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[int, str]:
-    """Return a reason for each item without the inputs that a metric needs, by index."""
+# The reason of items with a video and no image, for a metric that does not read videos.
+ONLY_VIDEO = "no image; videos are not supported"
+
+
+def find_missing_inputs(captions: CaptionSet, needs: Collection[str], videos: bool = False) -> dict[int, str]:
+    """Return a reason for each item without the inputs that a metric needs, by index.
+
+    ``videos`` says whether a video serves as the image.
+    """
     missing = {"no candidate caption": captions.candidates.counts == 0}
+    if "events" in needs:  # a video without predicted events has the value 0
+        no_events = captions.settings.get("events") != "video" or EVENT_COLUMN not in captions.columns
+        missing = {"no events": np.full(len(captions), no_events)}
     if "references" in needs:
         missing["no references"] = captions.references.counts == 0
     if "several candidates" in needs:
@@ -122,7 +132,12 @@ def find_missing_inputs(captions: CaptionSet, needs: Collection[str]) -> dict[in
         objects = captions.columns.get(OBJECT_COLUMN, (None,) * len(captions))
         missing["no objects"] = np.array([value is None for value in objects], dtype=np.bool_)
     if "image" in needs:
-        missing["no image"] = np.array([image is None for image in captions.images], dtype=np.bool_)
+        without = np.array([image is None for image in captions.images], dtype=np.bool_)
+        if captions.has_videos:
+            has_video = np.array([clip is not None for clip in captions.clips], dtype=np.bool_)
+            missing[ONLY_VIDEO] = without & has_video & (not videos)
+            without &= ~has_video
+        missing["no image"] = without
     reasons: dict[int, str] = {}
     for reason, mask in missing.items():
         for index in np.flatnonzero(mask).tolist():

@@ -43,6 +43,7 @@ class Umic(MeanMetric):
     name: ClassVar[str] = "umic"
     languages: ClassVar[tuple[str, ...]] = ("en",)
     main: ClassVar[str] = "weights"
+    reads: ClassVar[str] = "regions of images"
     citation: ClassVar[str] = (
         "Lee, Yoon, Dernoncourt, Bui, Jung. UMIC: an unreferenced metric for image captioning via contrastive learning."
         " ACL-IJCNLP 2021."

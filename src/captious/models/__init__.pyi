@@ -1,15 +1,18 @@
 import captious.models.bleurt
+import captious.models.chat.clip_images
 import captious.models.chat.judge
 import captious.models.chat.messages
 import captious.models.chat.replies
 import captious.models.checkpoints
 import captious.models.clip
+import captious.models.clip_frames
 import captious.models.cost
 import captious.models.decoding
 import captious.models.devices
 import captious.models.domain
 import captious.models.factual
 import captious.models.fluency
+import captious.models.frame_features
 import captious.models.fusion
 import captious.models.hidden_states
 import captious.models.hub
@@ -19,6 +22,7 @@ import captious.models.pipeline
 import captious.models.polos
 import captious.models.region_database
 import captious.models.segments
+import captious.models.token_rows
 from captious.models.crossencoders import load_backbone as load_backbone
 from captious.models.dual import DualHeads as DualHeads
 from captious.models.dual import new_dual as new_dual

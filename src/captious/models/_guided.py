@@ -1,7 +1,8 @@
-"""Pictures found by optimization: a decoder's latent is moved until an encoder sees the text in the picture.
+"""Pictures found by optimization: the free variables of a generator are moved until an encoder sees the text in them.
 
-The way of VQGAN+CLIP and dVAE+CLIP, over a ``diffusers`` ``VQModel`` or ``AutoencoderKL``, with plain Adam. Pictures
-are optimized one by one: a batch rounds differently, and hundreds of steps would make different pictures of that.
+The way of VQGAN+CLIP, dVAE+CLIP and BigGAN+CLIP, over the generators of `captious.models._generators`, with plain Adam.
+Pictures are optimized one by one: a batch rounds differently, and hundreds of steps would make different pictures of
+that.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from captious._core.types import Bools
 from captious.errors import InputError
+from captious.models import _generators as generators
 from captious.models._diffusion import compute_fingerprint, import_diffusers, open_model
+from captious.models._generators import Generator
 from captious.models._model_folders import read_json
 from captious.models.devices import quiet
 from captious.models.encoder import count_tokens
+from captious.models.hub import find_local
 from captious.models.loading import load_trainable
 from captious.models.painters import PaintedBatch, PainterOptions, Prompt, as_pixels
 from captious.options import get_runtime
@@ -29,8 +33,10 @@ if TYPE_CHECKING:
 
 
 GUIDE = "openai/clip-vit-base-patch32"
-STEPS, RATE, CUTOUTS = 200, 0.1, 16
+STEPS = 200
 DECODERS = ("VQModel", "AutoencoderKL")
+# Pictures of DALL-E's dVAE, in pixels.
+DALLE_SIDE = 256
 
 
 @dataclass(eq=False)
@@ -41,11 +47,11 @@ class Guided:
     fingerprint: str
     settings: str
     shape: tuple[int, int, int]
-    decoder: Any = field(repr=False)
+    generator: Generator = field(repr=False)
     guide: TorchEncoder = field(repr=False)
     steps: int
     cutouts: int
-    """Random squares of the picture that the guide sees in every step, besides the whole picture."""
+    """Random squares of the picture that the guide sees in every step."""
     cache_pictures: bool = True
 
     def exceeds_limit(self, texts: Sequence[str]) -> Bools:
@@ -61,61 +67,85 @@ class Guided:
     def _optimize_picture(self, prompt: Prompt) -> Any:
         import torch
 
-        draws = torch.Generator("cpu").manual_seed(prompt.seed)
+        draws, generator = torch.Generator("cpu").manual_seed(prompt.seed), self.generator
         with torch.no_grad():
             ids = torch.as_tensor(self.guide.tokenize([prompt.text]).ids, device=self.guide.device)
             goal = torch.nn.functional.normalize(self.guide.text_tensor(ids), dim=-1)
-        latent = self._draw_start(draws).requires_grad_()
-        optimizer = torch.optim.Adam([latent], lr=RATE)
-        for _ in range(self.steps):
+        variables = [start.to(self.guide.device).requires_grad_() for start in generator.draw_start(draws)]
+        averages = [variable.detach().clone() for variable in variables]
+        optimizer = torch.optim.Adam(variables, lr=generator.rate)
+        for step in range(self.steps):
             optimizer.zero_grad()
-            views = self.guide.image_tensor(self._make_views(self._decode_latent(latent), draws))
-            loss = -(torch.nn.functional.normalize(views, dim=-1) @ goal.T).mean()
+            picture = generator.make_picture(variables, draws, step / self.steps)
+            views = self.guide.image_tensor(self._make_views(picture, draws))
+            likeness = (torch.nn.functional.normalize(views, dim=-1) @ goal.T).mean()
+            loss = generator.compute_penalty(variables) - generator.weight * likeness
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+            if generator.decay:
+                generators.update_average(averages, variables, generator.decay, step)
         with torch.no_grad():
-            return self._decode_latent(latent)[0].permute(1, 2, 0).float().cpu().numpy()
-
-    def _draw_start(self, draws: torch.Generator) -> torch.Tensor:
-        """Draw random codes of the codebook, or normal noise if the decoder has no codebook."""
-        import torch
-
-        config, device = self.decoder.config, self.guide.device
-        side = self.shape[0] // 2 ** (len(config.block_out_channels) - 1)
-        if not hasattr(self.decoder, "quantize"):
-            return torch.randn((1, config.latent_channels, side, side), generator=draws).to(device)
-        codes = self.decoder.quantize.embedding.weight.detach()
-        chosen = torch.randint(len(codes), (side * side,), generator=draws)
-        start: torch.Tensor = codes[chosen.to(device)].T.reshape(1, -1, side, side).contiguous()
-        return start
-
-    def _decode_latent(self, latent: torch.Tensor) -> torch.Tensor:
-        """Decode a latent to pictures with values from 0 to 1."""
-        scaled = latent if hasattr(self.decoder, "quantize") else latent / self.decoder.config.scaling_factor
-        pictures: torch.Tensor = (self.decoder.decode(scaled).sample / 2 + 0.5).clamp(0, 1)
-        return pictures
+            final = generator.make_picture(averages if generator.decay else variables, None, 1.0)
+            return final[0].permute(1, 2, 0).float().cpu().numpy()
 
     def _make_views(self, picture: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
-        """Return the whole picture and random squares of it, resized and normalized for the guide."""
+        """Return random squares of the picture, and the whole one, resized and normalized for the guide."""
         import torch
 
-        side, crop = picture.shape[-1], self.guide.preparation.crop
-        views = [picture]
+        side, crop, generator = picture.shape[-1], self.guide.preparation.crop, self.generator
+        views = [picture] if generator.shows_whole or not self.cutouts else []
         for _ in range(self.cutouts):
-            share, left, top = torch.rand(3, generator=draws).tolist()
-            width = max(1, round(side * (0.5 + 0.5 * share)))
+            width = max(1, round(side * generator.draw_share(draws)))
+            left, top = torch.rand(2, generator=draws).tolist()
             x, y = int(left * (side - width + 1)), int(top * (side - width + 1))
             views.append(picture[..., y : y + width, x : x + width])
-        resized = [
-            torch.nn.functional.interpolate(one, (crop, crop), mode="bicubic", antialias=True, align_corners=False)
-            for one in views
-        ]
+        resized = [torch.nn.functional.interpolate(one, (crop, crop), **generator.resampling) for one in views]
         return self.guide.normalize(torch.cat(resized))
 
 
-def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> Guided:
-    """Load the painter over a decoder by folder or hub id."""
+def load_guided(name: str, options: PainterOptions, cutouts: int | None = None) -> Guided:
+    """Load the painter over a generator: a decoder by folder or hub id, a BigGAN-deep, or DALL-E's ``decoder.pkl``."""
     options.refuse(f"guided:{name}", "steps", "size", "guide")
+    local = find_local(name)
+    if local is not None and local.is_file():
+        generator = _load_dalle(local, options)
+    elif local is not None and (local / "decoder.pkl").is_file():
+        generator = _load_dalle(local / "decoder.pkl", options)
+    elif local is not None and "attention_layer_position" in _read_config(local):
+        generator = _load_biggan(local, options)
+    else:
+        generator = _load_decoder(name, options)
+    weights = options.guide or GUIDE
+    guide = load_trainable(weights, get_runtime().device)
+    generator.module.to(guide.device)
+    for module in (generator.module, guide.module):
+        module.eval().requires_grad_(False)
+    steps, cutouts, side = options.steps or STEPS, generator.cutouts if cutouts is None else cutouts, generator.side
+    settings = (
+        f"guide={guide.name}#{guide.fingerprint},steps={steps},rate={generator.rate:g},cutouts={cutouts},size={side}"
+    )
+    mark = compute_fingerprint({"decoder": generator.module}, settings)
+    painter_name = f"guided:{local.name if local is not None else name}"
+    return Guided(painter_name, mark, settings, (side, side, 3), generator, guide, steps, cutouts)
+
+
+def _load_dalle(path: Path, options: PainterOptions) -> Generator:
+    decoder = generators.load_dalle_decoder(path)
+    side = options.size or DALLE_SIDE
+    if side % decoder.times:
+        raise InputError(f"painter 'guided:{path}': size is {side}, expected a multiple of {decoder.times}")
+    return generators.DalleDecoder(decoder, side)
+
+
+def _load_biggan(folder: Path, options: PainterOptions) -> Generator:
+    network = generators.load_biggan(folder)
+    side = 4 * 2 ** sum(bool(doubles) for doubles, *_ in network.config["layers"])
+    if options.size not in (None, side):
+        raise InputError(f"painter 'guided:{folder}': size is {options.size}, this BigGAN gives {side}")
+    return generators.BigGan(network, side)
+
+
+def _load_decoder(name: str, options: PainterOptions) -> Generator:
     library = import_diffusers()
 
     def load(path: str, offline: bool) -> Any:
@@ -126,20 +156,15 @@ def load_guided(name: str, options: PainterOptions, cutouts: int = CUTOUTS) -> G
             return getattr(library, kind).from_pretrained(path, local_files_only=offline)
 
     decoder = open_model(name, "config.json", load)
-    weights = options.guide or GUIDE
-    guide = load_trainable(weights, get_runtime().device)
-    decoder.to(guide.device)
-    for module in (decoder, guide.module):
-        module.eval().requires_grad_(False)
     times = 2 ** (len(decoder.config.block_out_channels) - 1)
     side = options.size or int(decoder.config.sample_size)
     if side % times:
         raise InputError(f"painter 'guided:{name}': size is {side}, expected a multiple of {times}")
-    steps = options.steps or STEPS
-    settings = f"guide={guide.name}#{guide.fingerprint},steps={steps},rate={RATE:g},cutouts={cutouts},size={side}"
-    mark = compute_fingerprint({"decoder": decoder}, settings)
-    painter_name = f"guided:{Path(name).name if Path(name).exists() else name}"
-    return Guided(painter_name, mark, settings, (side, side, 3), decoder, guide, steps, cutouts)
+    return generators.DiffusersDecoder(decoder, side)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    return read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
 
 
 def _read_decoder_class(library: Any, path: str, offline: bool) -> str:

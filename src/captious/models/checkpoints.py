@@ -84,14 +84,29 @@ def read_tensors(path: Path) -> dict[str, Any]:
             raise InputError(
                 f"{path}: is not a checkpoint of torch, or is damaged ({format_one_line(error)})"
             ) from None
-    tensors = {str(key): value for key, value in _unwrap(content).items() if isinstance(value, torch.Tensor)}
+    named = _list_module_tensors(content) if isinstance(content, _Placeholder) else _unwrap(content)
+    tensors = {str(key): value for key, value in named.items() if isinstance(value, torch.Tensor)}
     if not tensors:
         raise InputError(f"{path}: contains no tensors")
     return {key: value.detach() for key, value in tensors.items()}
 
 
+def _list_module_tensors(module: _Placeholder, prefix: str = "") -> dict[str, Any]:
+    """Return the tensors of a module that was pickled whole, by the names that its state dict would have."""
+    state = module.state if isinstance(module.state, dict) else {}
+    tensors = {
+        f"{prefix}{name}": value for kind in ("_parameters", "_buffers") for name, value in state.get(kind, {}).items()
+    }
+    for name, child in state.get("_modules", {}).items():
+        if isinstance(child, _Placeholder):
+            tensors |= _list_module_tensors(child, f"{prefix}{name}.")
+    return tensors
+
+
 class _Placeholder:
-    """Object of a foreign class, without its content; takes every call that unpickling makes."""
+    """Object of a foreign class, with its state as plain data; takes every call that unpickling makes."""
+
+    state: Any = None
 
     def __new__(cls, *arguments: Any, **options: Any) -> _Placeholder:
         return super().__new__(cls)
@@ -100,7 +115,7 @@ class _Placeholder:
         pass
 
     def __setstate__(self, state: Any) -> None:
-        pass
+        self.state = state
 
     def __setitem__(self, key: Any, value: Any) -> None:
         pass

@@ -101,6 +101,27 @@ class TorchEncoder:
         with torch.inference_mode():
             return _to_array(self.text_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
 
+    def token_features(self, ids: Ints) -> Features:
+        """Return the vectors of all tokens of a batch of tokenized texts; zeros behind the end token."""
+        if not self.causal or getattr(self.module, "text_projection", None) is None:
+            raise InputError(
+                f"encoder {self.name}: has no vectors of tokens, expected a CLIP model, whose text projection applies "
+                "to every token"
+            )
+        torch = require("torch", "clip")
+        with torch.inference_mode():
+            return _to_array(self.token_tensor(torch.from_numpy(np.ascontiguousarray(ids)).to(self.device)))
+
+    def name_tokens(self, ids: Ints) -> list[str]:
+        """Return the subwords of token ids, a space after the last one of a word."""
+        return [self.tokenizer.backend.id_to_token(number).replace("</w>", " ") for number in ids.tolist()]
+
+    def token_tensor(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the vectors of all tokens of CLIP texts, with gradients: texts × tokens × dimension."""
+        states = self.module.text_model(input_ids=ids).last_hidden_state
+        vectors = self.module.text_projection(states)
+        return cast("torch.Tensor", vectors * self.attention_mask(ids)[..., None])
+
     def pixels_to_tensor(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
         """Convert bytes, n × height × width × 3, to the input of ``image_tensor``; bytes are copied, the device
         normalizes.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -257,25 +257,38 @@ def serve(parent: Pipes) -> None:
         parent.send(memory.move_in(images))
 
 
-class DecoderPool:
+class ReusableProcess(Protocol):
+    """Interface of a process of a pool; those with the same ``setup`` can do the same work."""
+
+    setup: tuple[Any, ...]
+
+    def close(self) -> None:
+        """Stop the process."""
+
+
+P = TypeVar("P", bound=ReusableProcess)
+
+
+class DecoderPool(Generic[P]):
     """Decoding processes that are reused between calls if `keep` was called; otherwise each call starts its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Callable[..., P]) -> None:
+        self.start = start
         self.keeps = False
-        self.idle: list[DecodingProcess] = []
+        self.idle: list[P] = []
 
     def keep(self) -> None:
         """Keep processes between calls from now on."""
         self.keeps = True
 
-    def take(self, number: int, *setup: Any) -> list[DecodingProcess]:
+    def take(self, number: int, *setup: Any) -> list[P]:
         """Return ``number`` processes of this setup, idle ones first; close idle ones of another setup."""
         idle, self.idle = self.idle, []
         fitting = [process for process in idle if process.setup == setup][:number]
         _close([process for process in idle if process not in fitting])
-        return fitting + [DecodingProcess(*setup) for _ in range(number - len(fitting))]
+        return fitting + [self.start(*setup) for _ in range(number - len(fitting))]
 
-    def give_back(self, processes: list[DecodingProcess]) -> None:
+    def give_back(self, processes: list[P]) -> None:
         """Keep the processes of a finished call, or close them."""
         if self.keeps:
             self.idle += processes
@@ -290,10 +303,10 @@ class DecoderPool:
 
 
 # The pool of this process.
-DECODERS = DecoderPool()
+DECODERS = DecoderPool(DecodingProcess)
 
 
-def _close(processes: list[DecodingProcess]) -> None:
+def _close(processes: Sequence[ReusableProcess]) -> None:
     for process in processes:
         process.close()
 

@@ -26,11 +26,11 @@ from captious.models.encoder import count_tokens
 from captious.models.hidden_states import (
     HiddenStates,
     ImageStates,
-    TextStates,
     get_image_states,
     get_text_states,
     load_frozen_encoder,
 )
+from captious.models.token_rows import TokenRows
 
 if TYPE_CHECKING:
     import torch
@@ -229,14 +229,14 @@ class ImageBatches:
 class TextBatches:
     """Hidden states and pooled vectors of captions, from which batches are taken."""
 
-    states: TextStates
+    states: TokenRows
     device: Any
     on_device: Any
     """Tensor of the states, in host memory if the device has not enough."""
     vectors: Any
 
     @classmethod
-    def of(cls, states: TextStates, device: Any) -> TextBatches:
+    def of(cls, states: TokenRows, device: Any) -> TextBatches:
         """Make a tensor of the states, on the device if they fit, and move the vectors to the device."""
         return cls(states, device, _to_device(states.flat, device), torch.from_numpy(states.vectors).to(device))
 

@@ -7,21 +7,19 @@ states and the pooled vector, which is cached for CLIPScore too.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isqrt
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from captious._core.types import Ints
 from captious.captions import ImageSource
 from captious.errors import InputError, require
 from captious.models.clip import TorchEncoder, load_folder
-from captious.models.encoder import Features, count_tokens
+from captious.models.encoder import Features
 from captious.models.features import (
     NOT_FINITE,
     EncodedRows,
@@ -32,13 +30,12 @@ from captious.models.features import (
     get_vector_space,
     image_features,
     put_vectors,
-    text_features,
 )
 from captious.models.hub import ModelRegistry
 from captious.models.loading import MINI, load
-from captious.models.pipeline import encode_text_batches
-from captious.models.segments import FeatureSpace, Keys, as_keys, hash_text
+from captious.models.segments import FeatureSpace, Keys, as_keys
 from captious.models.store import Store, get_file_state, lookup, open_file_index, open_store
+from captious.models.token_rows import SHARE, Halves, TokenRows, get_free_memory, get_token_rows, to_half
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
@@ -47,11 +44,6 @@ else:
     torch = require("torch", "clip")
 
 GRID = 8
-# Token states are stored in rows of these lengths; a text is padded to the next one.
-STEPS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-# Just below the largest number of half precision.
-LARGEST = 60_000.0
-Halves = npt.NDArray[np.float16]
 
 _SHAPES: dict[str, tuple[int, int]] = {}
 _TORCH_MINI: ModelRegistry[TorchEncoder] = ModelRegistry(limit=2)
@@ -155,12 +147,6 @@ def pool_grid(states: torch.Tensor, most: int = GRID) -> torch.Tensor:
     return torch.cat([front, pooled.flatten(2).transpose(1, 2)], dim=1)
 
 
-def to_half(states: npt.NDArray[Any]) -> Halves:
-    """Convert states to half precision, clipped to its range."""
-    half: Halves = np.clip(states, -LARGEST, LARGEST).astype(np.float16)
-    return half
-
-
 def _project(module: Any, name: str, pooled: torch.Tensor) -> torch.Tensor:
     projection = getattr(module, name, None)
     return pooled if projection is None else projection(pooled)
@@ -168,10 +154,6 @@ def _project(module: Any, name: str, pooled: torch.Tensor) -> torch.Tensor:
 
 def _join_row(states: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     return torch.cat([states.flatten(1), vector], dim=1)
-
-
-# Largest share of free memory for states; larger sets of image states are read from disk batch by batch.
-SHARE = 0.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,94 +225,7 @@ def _load_rows(store: Store, contents: list[bytes | None]) -> tuple[Halves | Non
     return None, np.where(stored, np.arange(len(contents)), -1), keys
 
 
-@dataclass(frozen=True, eq=False)
-class TextStates:
-    """Hidden states of n texts, of which u are distinct, concatenated."""
-
-    flat: Halves
-    starts: Ints
-    counts: Ints
-    index: Ints
-    """Index of each text among the distinct ones."""
-    lengths: Ints
-    """Number of tokens of each text before truncation."""
-    vectors: Features
-    """u × d, of unit length."""
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-
-def get_text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TextStates:
+def get_text_states(encoder: TorchEncoder, texts: Sequence[str], keep: bool = True) -> TokenRows:
     """Return states and vectors of texts; ``keep`` writes them to the cache."""
-    distinct, index = find_distinct(texts)
-    lengths = count_tokens(encoder, distinct)
-    counts = np.minimum(lengths, encoder.limit)
     width = HiddenStates(encoder).text_width
-    _refuse_too_many(int(counts.sum()) * width * 2, len(distinct))
-    flat = np.zeros((int(counts.sum()), width), np.float16)
-    starts = np.cumsum(counts) - counts
-    vectors = np.zeros((len(distinct), encoder.dimension), np.float32)
-    full = encoder.tokenizer.full
-    steps = [encoder.limit] if full else [step for step in STEPS if step < encoder.limit] + [encoder.limit]
-    step_of = np.searchsorted(steps, counts)
-    for number, step in enumerate(steps):
-        chosen = np.flatnonzero(step_of == number)
-        for some, states, pooled in _encode_texts(encoder, step, [distinct[one] for one in chosen.tolist()], keep):
-            rows = chosen[some]
-            inside = np.arange(step) < counts[rows, None]
-            # The padded rows (texts × step) lose their padding and go to the texts' ranges of `flat`.
-            flat[(starts[rows, None] + np.arange(step))[inside]] = states[inside]
-            vectors[rows] = pooled
-    return TextStates(flat, starts, counts, index, lengths[index], vectors)
-
-
-def _encode_texts(
-    encoder: TorchEncoder, step: int, texts: list[str], keep: bool
-) -> Iterator[tuple[Ints, Halves, Features]]:
-    """Yield states in rows of ``step`` tokens and unit vectors of texts: cached ones first, then those computed now."""
-    if not texts:
-        return
-    inside = HiddenStates(encoder, step)
-    shape = (step, inside.text_width)
-    missing = list(range(len(texts)))
-    contents = [hash_text(text) for text in texts]
-    if keep:
-        store = open_store(FeatureSpace(encoder.name, encoder.fingerprint, f"tokens-{step}", shape, "float16"))
-        vector_store = open_store(get_vector_space(encoder, "texts"))
-        rows, _, there = store.gather(as_keys(contents))
-        missing = np.flatnonzero(~there).tolist()
-        if there.any():
-            cached = np.flatnonzero(there)
-            vectors = text_features(encoder, [texts[row] for row in cached.tolist()])
-            yield cached, rows[there], vectors.rows[vectors.index]
-    try:
-        for batch in encode_text_batches(inside, [texts[one] for one in missing]):
-            at = np.array([missing[one] for one in batch.indices])
-            states = to_half(batch.features[:, : -encoder.dimension].reshape(-1, *shape))
-            pooled = batch.features[:, -encoder.dimension :]
-            if keep:
-                keys = as_keys(contents[one] for one in at.tolist())
-                store.put(keys, states)
-                put_vectors(vector_store, keys, pooled, batch.lengths)
-            yield at, states, pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
-    finally:
-        if keep:
-            store.settle()
-            vector_store.settle()
-
-
-def _refuse_too_many(size: int, texts: int) -> None:
-    if size > SHARE * get_free_memory():
-        raise InputError(
-            f"the states of {texts:,} texts take {size / 2**30:.1f} GiB, more than memory allows; train with fewer "
-            "captions or with draws=1"
-        )
-
-
-def get_free_memory() -> int:
-    """Return the free memory in bytes."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 8 * 2**30
+    return get_token_rows(encoder, texts, "tokens", width, lambda step: HiddenStates(encoder, step), keep)

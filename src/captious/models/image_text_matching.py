@@ -26,8 +26,8 @@ from captious.models._preprocess import ImagePreprocessing
 from captious.models.crossencoders import Backbone, TokenIds, mark
 from captious.models.devices import quiet, resolve_device
 from captious.models.encoder import Pixels
-from captious.models.hidden_states import SHARE, get_free_memory
 from captious.models.hub import find
+from captious.models.token_rows import SHARE, get_free_memory
 from captious.options import get_runtime
 
 if TYPE_CHECKING:

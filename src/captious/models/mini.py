@@ -235,6 +235,10 @@ class NumpyClip:
         """Return the vectors of a batch of tokenized texts."""
         return _encode_in_chunks(self._encode_texts, ids, self.dimension)
 
+    def token_features(self, ids: Ints) -> Features:
+        """Return the vectors of all tokens of a batch of tokenized texts; zeros behind the end token."""
+        return _encode_in_chunks(self._encode_tokens, ids, self.dimension)
+
     @cached_property
     def _vision(self) -> _Tower:
         return _Tower.read(self.arrays, "vision_model.", self.config["vision_config"])
@@ -242,6 +246,11 @@ class NumpyClip:
     @cached_property
     def _text(self) -> _Tower:
         return _Tower.read(self.arrays, "text_model.", self.config["text_config"])
+
+    def name_tokens(self, ids: Ints) -> list[str]:
+        """Return the words of token ids."""
+        names = (PAD, UNKNOWN, *self.tokenizer.words, START, END)
+        return [names[number] for number in ids.tolist()]
 
     def _encode_images(self, pixels: Pixels) -> Features:
         arrays, size = self.arrays, self.config["vision_config"]["patch_size"]
@@ -263,17 +272,30 @@ class NumpyClip:
         return _multiply(pooled, arrays["visual_projection.weight"].T)
 
     def _encode_texts(self, ids: Ints) -> Features:
+        states, ends = self._run_text_tower(ids)
+        return self._project_text(states[np.arange(len(ids)), ends])
+
+    def _encode_tokens(self, ids: Ints) -> Features:
+        states, ends = self._run_text_tower(ids)
+        vectors = np.zeros((*ids.shape, self.dimension), np.float32)
+        vectors[:, : states.shape[1]] = self._project_text(states)
+        vectors[np.arange(ids.shape[1]) > ends[:, None]] = 0.0
+        return vectors
+
+    def _run_text_tower(self, ids: Ints) -> tuple[Features, Ints]:
+        """Return the states of tokens up to the last end token, before the last norm, and the index of each end."""
         arrays, end = self.arrays, self.config["text_config"]["eos_token_id"]
         # As in transformers: old configurations contain a wrong 2, which means the highest id.
         ends = (ids if end == 2 else ids == end).argmax(axis=1)
         ids = ids[:, : int(ends.max(initial=0)) + 1]
         states = arrays[f"{_TEXT}token_embedding.weight"][ids]
         states = states + arrays[f"{_TEXT}position_embedding.weight"][: ids.shape[1]]
-        tower = self._text
         later = np.triu(np.full((ids.shape[1],) * 2, -np.inf, np.float32), 1)
-        last = tower.run(states, later)[np.arange(len(ids)), ends]
-        pooled = _normalize(last, *_get_pair(arrays, "text_model.final_layer_norm"), tower.epsilon)
-        return _multiply(pooled, arrays["text_projection.weight"].T)
+        return self._text.run(states, later), ends
+
+    def _project_text(self, states: Features) -> Features:
+        pooled = _normalize(states, *_get_pair(self.arrays, "text_model.final_layer_norm"), self._text.epsilon)
+        return _multiply(pooled, self.arrays["text_projection.weight"].T)
 
 
 def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:

@@ -1,5 +1,6 @@
 import captious.probes.rankings
 import captious.probes.style_check
+import captious.probes.style_occurrences
 import captious.probes.vectors
 from captious.probes._stress import MetricStress as MetricStress
 from captious.probes._stress import Stress as Stress
@@ -24,7 +25,9 @@ from captious.probes.hubness import Hubness as Hubness
 from captious.probes.hubness import probe_hubness as probe_hubness
 from captious.probes.masking import Masking as Masking
 from captious.probes.masking import probe_masking as probe_masking
+from captious.probes.pictures import PainterComparison as PainterComparison
 from captious.probes.pictures import PictureGallery as PictureGallery
+from captious.probes.pictures import compare_painters as compare_painters
 from captious.probes.pictures import paint as paint
 from captious.probes.probe import Probe as Probe
 from captious.probes.retrieval import Retrieval as Retrieval

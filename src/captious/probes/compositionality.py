@@ -8,7 +8,8 @@ change places (``trigrams``). A fifth, ``words``, mixes all words. Pair files co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -17,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from captious._core.types import Floats
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, ImageSource
 from captious.edits.orders import ARO, perturb, tag_words
-from captious.errors import InputError
+from captious.errors import InputError, format_one_line
 from captious.io.columns import CAPTION_COLUMNS, CAPTION_LIST_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import get_name, get_stem, read_rows
-from captious.io.images import get_image_name
+from captious.io.images import CroppedImage, get_image_name
 from captious.io.rows import Row
 from captious.metrics.clip.encoded import EncodedMetric
 from captious.metrics.contract import Metric
@@ -37,7 +38,14 @@ from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import compute_shares, number_clusters
 
-WRONG_COLUMNS = ("negative", "negative_caption", "negatives", "foil")
+WRONG_COLUMNS = ("negative", "negative_caption", "negatives", "foil", "false_caption")
+RIGHT_COLUMNS = (*CAPTION_COLUMNS, "positive", "true_caption")
+# The box of an image in ARO's files of Visual Genome, in pixels.
+BOX_COLUMNS = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
+# A pair of attributes counts in ARO's mean if it has as many rows.
+ATTRIBUTE_ROWS = 25
+# ARO cuts captions to this number of words before it changes their order.
+MOST_WORDS = 30
 SECOND_COLUMNS = ("caption2", "caption_2", "positive2", "paraphrase")
 ALL, NEGATIVE = "all", "negative"
 # Settings of a probe that compares texts only.
@@ -52,6 +60,8 @@ class CompositionCase:
     right: tuple[str, ...]
     wrong: tuple[tuple[str, str], ...]
     category: str = ALL
+    box: tuple[int, int, int, int] | None = None
+    """The part of the image that counts: left, top, right and bottom."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,8 @@ class Contests:
     dropped: dict[str, int]
     settings: str = "minimal pairs"
     """What the wrong texts are, for signatures."""
+    excluded: frozenset[str] = frozenset()
+    """Categories that a second mean leaves out."""
 
     @property
     def kinds(self) -> list[str]:
@@ -75,12 +87,16 @@ class Contests:
         """The categories of contests."""
         return list(dict.fromkeys(contest.category for contest in self.contests))
 
+    def _get_source(self, case: CompositionCase) -> ImageSource:
+        path = self.paths[case.image]
+        return path if case.box is None else CroppedImage(path, case.box)
+
     def captions(self) -> CaptionSet:
         """Build a set with every text as an item: of each contest the right ones, then the wrong ones."""
         texts = [(text, one) for one in self.contests for text in (*one.right, *(wrong for _, wrong in one.wrong))]
         return CaptionSet.of(
             {str(number): text for number, (text, _) in enumerate(texts)},
-            columns={"image": [self.paths[one.image] for _, one in texts]},
+            columns={"image": [self._get_source(one) for _, one in texts]},
             name=self.name,
         )
 
@@ -184,9 +200,16 @@ class Compositionality(Probe):
                 cells = [Cell.of(side[category]) if category in side else None for side in sides]
                 rows.append([row.label, category, *cells])
             if len(image) > 1:
-                means = [fmean(one.value for one in side.values()) if side else None for side in sides]
-                rows.append([row.label, "mean", *means])
+                rows.append([row.label, "mean", *(_average(side) for side in sides)])
+            if left := self.contests.excluded & image.keys():
+                kept = [{name: one for name, one in side.items() if name not in left} for side in sides]
+                rows.append([row.label, f"mean without {len(left)} excluded", *map(_average, kept)])
         return Table("accuracy", "Right against wrong captions", columns, rows)
+
+
+def _average(side: Mapping[str, Estimate]) -> float | None:
+    """Return the mean over categories, each of the same weight."""
+    return fmean(one.value for one in side.values()) if side else None
 
 
 def probe_compositionality(
@@ -228,12 +251,20 @@ def read_contests(
     perturbations: Sequence[str] = ARO,
     seed: int = SEED,
     text_only: bool = False,
+    exclude: str | Path | None = None,
 ) -> Contests:
-    """Read pair files as they are; captions without wrong texts are perturbed. Texts only need no images."""
+    """Read pair files as they are; captions without wrong texts are perturbed. Texts only need no images.
+
+    ``exclude`` is a file of categories, one per line, that a second mean leaves out, such as ARO's symmetric relations.
+    Pairs of attributes with fewer than 25 rows are left out of that mean too, as in ARO.
+    """
     contests: list[CompositionCase] = []
     plain: list[tuple[str, str]] = []
+    attributes: Counter[str] = Counter()
     for source in sources:
         for row in read_rows(source):
+            if get_texts(row, ("attributes",)) and row.fields.get("false_caption"):
+                attributes[_get_category(row, "")] += 1
             contest = _read_contest(row, get_stem(get_name(source)))
             if contest is None:
                 captions = get_texts(row, (*CAPTION_LIST_COLUMNS, *CAPTION_COLUMNS, *REFERENCE_COLUMNS))
@@ -246,6 +277,7 @@ def read_contests(
     name = ", ".join(get_name(source) for source in sources)
     if contests and plain:
         raise InputError(f"{name}: some rows have a negative and some have none, expected one kind of row")
+    rare = frozenset(category for category, rows in attributes.items() if rows < ATTRIBUTE_ROWS)
     dropped: dict[str, int] = {}
     settings = Contests.settings
     if plain:
@@ -260,22 +292,54 @@ def read_contests(
             raise InputError(f"{name}: no second right caption (caption2), which a comparison of texts only needs")
         return Contests(name, tuple(contests), {}, dropped, TEXTS)
     paths = find_image_paths([contest.image for contest in contests], images)
-    return Contests(name, tuple(contests), paths, dropped, settings)
+    return Contests(name, tuple(contests), paths, dropped, settings, rare | _read_excluded(exclude, contests))
 
 
 def _read_contest(row: Row, stem: str) -> CompositionCase | None:
     """Read the contest of a row; None if the row has no wrong text."""
     image, wrong = get_image_name(row), get_texts(row, WRONG_COLUMNS)
-    caption, second = get_text(row, (*CAPTION_COLUMNS, "positive")), get_text(row, SECOND_COLUMNS)
+    caption, second = get_text(row, RIGHT_COLUMNS), get_text(row, SECOND_COLUMNS)
     if wrong is None:
         return None
     if not wrong:
         raise InputError(f"{row.where}: the list of negatives is empty, expected at least one")
     if caption is None:
         raise InputError(f"{row.where}: a negative without a caption: found {', '.join(row.fields)}")
-    category = str(row.fields.get("category") or row.fields.get("type") or stem)
     right = (caption,) if second is None else (caption, second)
-    return CompositionCase(image, right, tuple((NEGATIVE, text) for text in wrong), category)
+    negatives = tuple((NEGATIVE, text) for text in wrong)
+    return CompositionCase(image, right, negatives, _get_category(row, stem), _read_box(row))
+
+
+def _get_category(row: Row, stem: str) -> str:
+    """Return the category of a row: its own, ARO's relation or pair of attributes, or else the name of its file."""
+    attributes = get_texts(row, ("attributes",))
+    named = (row.fields.get(name) for name in ("category", "type", "relation_name"))
+    return str(next(filter(None, named), None) or "_".join(attributes or ()) or stem)
+
+
+def _read_box(row: Row) -> tuple[int, int, int, int] | None:
+    """Return the box of a row as left, top, right and bottom; None if it has none."""
+    values = [row.fields.get(name) for name in BOX_COLUMNS]
+    if all(value is None for value in values):
+        return None
+    if not all(isinstance(value, (int, float)) and value >= 0 for value in values) or 0 in values[2:]:
+        raise InputError(f"{row.where}: the box {values} ({', '.join(BOX_COLUMNS)}), expected numbers from 0, a size")
+    left, top, width, height = (int(value) for value in values)  # type: ignore[arg-type]
+    return left, top, left + width, top + height
+
+
+def _read_excluded(path: str | Path | None, contests: Sequence[CompositionCase]) -> frozenset[str]:
+    """Read the categories of a file; raise InputError if no contest has one of them."""
+    if path is None:
+        return frozenset()
+    try:
+        names = frozenset(line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({format_one_line(error)})") from None
+    known = {contest.category for contest in contests}
+    if not names & known:
+        raise InputError(f"{path}: names no category of the pairs, which are {', '.join(sorted(known)[:3])}, …")
+    return names & known
 
 
 def _perturb_captions(
@@ -283,6 +347,7 @@ def _perturb_captions(
 ) -> list[CompositionCase]:
     generator, contests = np.random.default_rng(seed), []
     for (image, _), words in zip(plain, tag_words([text for _, text in plain]), strict=True):
+        words = words[:MOST_WORDS]
         wrong = perturb(words, generator, perturbations)
         if wrong:
             contests.append(CompositionCase(image, (" ".join(word for word, _ in words),), tuple(wrong.items())))

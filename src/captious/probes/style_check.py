@@ -5,7 +5,7 @@ This is Table 1 of Li and Harrison on any styled corpus.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -39,6 +39,7 @@ from captious.metrics.style.onlystyle import (
 )
 from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Figure, Result, Table
+from captious.render.document import Value
 
 # Scores closer than this are equal: rounding must not decide a tie, and a tie fails.
 TIE = 1e-13
@@ -121,12 +122,26 @@ class StyleRanks:
     """The share of other styles under which each caption scores lower than under its own."""
     ranks: Ints
     """The rank of each caption's own style among all styles; a tie counts against it."""
+    own: Floats
+    """OnlyStyle of each caption under its own style."""
+    random: Floats
+    """OnlyStyle of each caption under another style, drawn at random."""
     styles: int
 
     @property
     def value(self) -> float:
         """Table 1's OnlyStyle column."""
         return float(self.wins.mean())
+
+    @property
+    def first(self) -> float:
+        """The share of captions that score higher under their own style than under each of the others."""
+        return float((self.ranks == 1).mean())
+
+    @property
+    def above_random(self) -> float:
+        """The share of captions that score higher under their own style than under one drawn at random."""
+        return float((self.own > self.random + TIE).mean())
 
     def within(self, share: float) -> float:
         """Return the share of captions whose own style is among this share of the styles, at least one."""
@@ -196,18 +211,28 @@ class StyledCaptions:
         longer = np.bincount(caption, minlength=len(self.style)) > 0
         return float((sum_by_key(caption, unseen, len(self.style))[longer] == 0).mean()) if longer.any() else 0.0
 
-    def retrieval(self, reading: OnlyReading = LITERAL, progress: Progress | None = None) -> StyleRanks:
-        """Rank the styles of every tested caption by OnlyStyle."""
+    def retrieval(
+        self,
+        reading: OnlyReading = LITERAL,
+        progress: Progress | None = None,
+        resampling: Resampling = Resampling(),
+    ) -> StyleRanks:
+        """Rank the styles of every tested caption by OnlyStyle, and pair it with a random style, as a baseline."""
         style, ngrams, model = self.style[self.tested], self.ngrams, self.model
         if not self.tested.all():
             ngrams = ModelNgrams.of(model, [self.corpus.texts[index] for index in self.order[self.tested].tolist()])
         own = score_own_styles(ngrams, style, reading)
-        below = np.zeros(len(own), dtype=np.int64)
-        for number, column in enumerate(iterate_styles(ngrams, reading), start=1):
+        below, random = np.zeros(len(own), dtype=np.int64), np.zeros(len(own))
+        # One of the other styles: a distance from the caption's own, going round.
+        distance = np.random.default_rng(resampling.seed).integers(1, len(model.styles), len(own))
+        drawn = (style + distance) % len(model.styles)
+        for number, column in enumerate(iterate_styles(ngrams, reading)):
             below += column < own - TIE
+            random[drawn == number] = column[drawn == number]
             if progress:
-                progress(f"OnlyStyle: {number} of {len(model.styles)} styles")
-        return StyleRanks(below / (len(model.styles) - 1), len(model.styles) - below, len(model.styles))
+                progress(f"OnlyStyle: {number + 1} of {len(model.styles)} styles")
+        wins = below / (len(model.styles) - 1)
+        return StyleRanks(wins, len(model.styles) - below, own, random, len(model.styles))
 
     def stylecider(self, progress: Progress | None = None) -> Floats:
         """Compute equation 10 for every tested caption: the share of other styles whose captions it resembles less.
@@ -334,6 +359,19 @@ MOSTLY = 0.5
 TENTH = 10
 
 
+class StyleRival(NamedTuple):
+    """A trained classifier of styles, tested on the same held-out captions as OnlyStyle; one value per training seed.
+
+    A classifier that is trained again gives other numbers, the paper's objection to it; counts do not.
+    """
+
+    name: str
+    first: tuple[float, ...]
+    """The share of captions whose own style is the most likely one."""
+    wins: tuple[float, ...]
+    """The share of other styles that are less likely than the own one, averaged over captions."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class StyleCheck(Result):
     """Both columns of Table 1, and the rank of the true style."""
@@ -345,7 +383,8 @@ class StyleCheck(Result):
     folds: int = 0
     """How many models were fitted, each to the captions outside of the fold that it tests; 0: one model, as given."""
     seed: int = 0
-    """The random seed of the folds."""
+    """The random seed of the folds and of the random styles."""
+    rivals: tuple[StyleRival, ...] = ()
 
     def __repr__(self) -> str:
         return f"<StyleCheck {self.captions.corpus.name}: OnlyStyle {self.retrieval.value:.4f}, {self.tested}>"
@@ -383,7 +422,7 @@ class StyleCheck(Result):
         rank = {
             "median": float(np.median(ranks)),
             "mean_reciprocal": float((1.0 / ranks).mean()),
-            "first": float((ranks == 1).mean()),
+            "first": self.retrieval.first,
             "top_tenth": self.retrieval.within(0.1),
         }
         lonely = int(np.isnan(self.wins).sum())
@@ -414,6 +453,8 @@ class StyleCheck(Result):
                     names[:shown],
                     [tuple(rank.values())[:shown]],
                 ),
+                self._compare_random(),
+                *self._compare_rivals(),
             ],
             warnings=self.warnings,
             notes=[f"{lonely} captions are the only one of their style and count in equation 9 alone"] * (lonely > 0),
@@ -424,6 +465,11 @@ class StyleCheck(Result):
                 " by OnlyStyle and ",
                 Figure(self.stylecider, Column("value")),
                 f" by StyleCIDEr; a coin reaches 0.5. {len(ranks):,} captions, {self.tested}.",
+                *(
+                    f" A {rival.name} classifier finds the own style of {np.mean(rival.first):.1%} of the captions, "
+                    f"OnlyStyle of {self.retrieval.first:.1%}."
+                    for rival in self.rivals
+                ),
             ],
             data={
                 "corpus": corpus.name,
@@ -435,8 +481,62 @@ class StyleCheck(Result):
                 "stylecider": self.stylecider,
                 "without_references": lonely,
                 "rank": rank,
+                "random": {
+                    "above": self.retrieval.above_random,
+                    "own_mean": float(self.retrieval.own.mean()),
+                    "random_mean": float(self.retrieval.random.mean()),
+                    "seed": self.seed,
+                },
+                "rivals": [rival._asdict() for rival in self.rivals],
             },
         )
+
+    def _compare_random(self) -> Table:
+        """Compare captions under their own style with the same under a random one: the paper's baseline."""
+        ranks = self.retrieval
+        return Table(
+            "random",
+            "OnlyStyle under the own style and under a random other one",
+            [
+                Column("mean, own style", key="own", signed=True),
+                Column("mean, random style", key="random", signed=True),
+                Column("higher than under the random one", key="above"),
+                Column("higher than under all others", key="first"),
+            ],
+            [(float(ranks.own.mean()), float(ranks.random.mean()), ranks.above_random, ranks.first)],
+            f"Shares of captions; each is paired with one random style (seed {self.seed}).",
+        )
+
+    def _compare_rivals(self) -> list[Table]:
+        """Compare OnlyStyle with trained classifiers, where there are any."""
+        if not self.rivals:
+            return []
+        ours = StyleRival("OnlyStyle", (self.retrieval.first,), (self.retrieval.value,))
+        rows: list[Sequence[Value]] = [
+            (
+                rival.name,
+                float(np.mean(rival.first)),
+                max(rival.first) - min(rival.first) if len(rival.first) > 1 else None,
+                float(np.mean(rival.wins)),
+                len(rival.first),
+            )
+            for rival in (ours, *self.rivals)
+        ]
+        return [
+            Table(
+                "rivals",
+                "OnlyStyle and trained classifiers on held-out captions",
+                [
+                    "by",
+                    Column("own style first", key="first", bold=True),
+                    Column("range over seeds", key="range"),
+                    Column("own style above another", key="wins"),
+                    Column("trainings", decimals=0),
+                ],
+                rows,
+                "The same folds for all. The range is that of the same classifier trained from different random seeds.",
+            )
+        ]
 
 
 def check(
@@ -455,18 +555,20 @@ def check(
     """
     captions = StyledCaptions.of(model, corpus, sample, resampling)
     if not folds:
-        retrieval = captions.retrieval(progress=progress)
-        return StyleCheck(captions, retrieval, captions.stylecider(progress))
-    parts = [_fit_fold(captions, inside) for inside in _split_folds(corpus, folds, resampling.seed)]
-    ranks = [part.retrieval(progress=progress) for part in parts]
-    wins, positions = (np.concatenate([getattr(part, name) for part in ranks]) for name in ("wins", "ranks"))
-    retrieval = StyleRanks(wins, positions, len(captions.model.styles))
+        retrieval = captions.retrieval(LITERAL, progress, resampling)
+        return StyleCheck(captions, retrieval, captions.stylecider(progress), seed=resampling.seed)
+    parts = [_fit_fold(captions, inside) for inside in split_folds(corpus, folds, resampling.seed)]
+    ranks = [part.retrieval(LITERAL, progress, resampling) for part in parts]
+    wins, positions, own, random = (
+        np.concatenate([getattr(part, name) for part in ranks]) for name in ("wins", "ranks", "own", "random")
+    )
+    retrieval = StyleRanks(wins, positions, own, random, len(captions.model.styles))
     return StyleCheck(
         captions, retrieval, np.concatenate([part.stylecider(progress) for part in parts]), folds, resampling.seed
     )
 
 
-def _split_folds(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
+def split_folds(corpus: StyledCorpus, folds: int, seed: int) -> Iterator[Bools]:
     """Yield the captions of each fold as a mask; captions of one id are in one fold."""
     ids = sorted(set(corpus.ids))
     if not 2 <= folds <= len(ids):

@@ -39,6 +39,7 @@ from captious.io.storage import Shard, Storage, is_remote
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.run_tables import COUNTS, make_captions
 from captious.runs.summary import PartSummary
+from captious.text.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -246,7 +247,17 @@ class Run:
         cleaned = self.marker.reading.get("cleaned", 0)
         cleaned = cleaned if isinstance(cleaned, int) else 0
         captions = make_captions(join_tables(tables), self.metrics, self.marker.name, self.marker.skipped, cleaned)
-        return replace(captions, selection=str(self.marker.reading.get("list", "")), language=self.language)
+        return replace(self._restore_settings(captions), selection=str(self.marker.reading.get("list", "")))
+
+    def _restore_settings(self, captions: CaptionSet) -> CaptionSet:
+        """Return the captions with the language, the settings and the tokenizer that reading chose."""
+        settings, tokenizer = self.marker.reading.get("settings"), self.marker.reading.get("tokenizer", "")
+        return replace(
+            captions,
+            language=self.language,
+            settings={str(key): str(value) for key, value in settings.items()} if isinstance(settings, dict) else {},
+            tokenizer=tokenizer if tokenizer in TOKENIZERS else "",
+        )
 
     @property
     def language(self) -> str:
@@ -273,7 +284,7 @@ class Run:
         if not tables:
             return self.captions(names[:1]).take([])
         captions = make_captions(join_tables(tables), self.metrics, self.marker.name).take(positions.tolist())
-        return replace(captions, language=self.language)
+        return self._restore_settings(captions)
 
     def summary(self, part: str) -> PartSummary:
         """Read the summary of a part."""

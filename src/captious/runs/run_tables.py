@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious._core.hashing import Hashes, hash_texts
-from captious.captions import CaptionSet, ImageData, Origin, Ragged
+from captious.captions import VIDEO, CaptionSet, ImageData, Origin, Ragged, VideoData
 from captious.errors import InputError
 from captious.metrics.measurement import Measurement
 from captious.metrics.statistic_rows import Rows, TypeSets
@@ -138,13 +138,17 @@ def hide_folder(path: str) -> str:
 
 
 def hide_machine_paths(captions: CaptionSet) -> CaptionSet:
-    """Return the captions with absolute image paths made relative, so that a run reveals no folders of this machine.
+    """Return the captions with absolute paths of images and videos made relative: a run reveals no folders.
 
     >>> images = {"image": ["/home/ann/photos/a/1.png", "/home/ann/photos/b/1.png"]}
     >>> hide_machine_paths(CaptionSet.of({"1": "a", "2": "b"}, columns=images)).columns["image"]
     ('photos/a/1.png', 'photos/b/1.png')
     """
-    names = captions.columns.get(IMAGE, ())
+    return _hide_media_paths(_hide_media_paths(captions, IMAGE), VIDEO)
+
+
+def _hide_media_paths(captions: CaptionSet, column: str) -> CaptionSet:
+    names = captions.columns.get(column, ())
     # Work on folders, not names: a Path object for each of a million names would take seconds.
     folders = {os.path.split(name)[0] for name in names if isinstance(name, str)}
     absolute = {folder for folder in folders if PurePath(folder).is_absolute()}
@@ -158,11 +162,11 @@ def hide_machine_paths(captions: CaptionSet) -> CaptionSet:
         folder, last = os.path.split(name) if isinstance(name, str) else ("", "")
         return f"{relative[folder]}/{last}" if folder in relative else name
 
-    return replace(captions, columns={**captions.columns, IMAGE: tuple(map(shorten, names))})
+    return replace(captions, columns={**captions.columns, column: tuple(map(shorten, names))})
 
 
 def _has_bytes(values: Iterable[Any]) -> bool:
-    return any(isinstance(value, (ImageData, bytes, bytearray, memoryview)) for value in values)
+    return any(isinstance(value, (ImageData, VideoData, bytes, bytearray, memoryview)) for value in values)
 
 
 def name_stored_columns(names: Iterable[str], metrics: Collection[str]) -> dict[str, str]:

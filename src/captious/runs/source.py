@@ -202,6 +202,8 @@ class MemoryItems(PlainState):
         reading |= {"cleaned": captions.origin.cleaned} if captions.origin.cleaned else {}
         reading |= {"list": captions.selection} if captions.selection else {}
         reading |= {"language": captions.language} if captions.language else {}
+        reading |= {"settings": dict(captions.settings)} if captions.settings else {}
+        reading |= {"tokenizer": captions.tokenizer} if captions.tokenizer else {}
         reading |= {} if self.store_references else {"store_references": False}
         reading |= {} if self.store_rows else {"store_rows": False}
         return Marker(hide_folder(self.name), **facts, reading=reading)

@@ -28,6 +28,8 @@ from captious.study.load import load_scores as load_scores
 from captious.study.metric_agreement._correlate import correlate as correlate
 from captious.study.metric_agreement.combine import Combination as Combination
 from captious.study.metric_agreement.combine import combine_metrics as combine_metrics
+from captious.study.metric_agreement.cost_agreement import CostAgreement as CostAgreement
+from captious.study.metric_agreement.cost_agreement import read_cost_agreement as read_cost_agreement
 from captious.study.metric_agreement.lengths import LengthRegimes as LengthRegimes
 from captious.study.metric_agreement.lengths import length_regimes as length_regimes
 from captious.study.metric_agreement.power import Power as Power

@@ -38,6 +38,8 @@ class RatingRows:
     """The system that wrote each caption, as an index into ``systems``."""
     systems: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
+    rater: Ints | None = None
+    """The rater of each row, if the headline is a mean over raters."""
 
     @property
     def items(self) -> int:
@@ -52,6 +54,8 @@ class RatingRows:
         if np.bincount(self.cluster, minlength=self.clusters).max() > 1:
             named |= dict.fromkeys(("sample_tau", "accuracy", "accuracy_eq"), "within")
             named |= dict.fromkeys(("sample_pearson", "sample_spearman"), "within_images")
+        if self.rater is not None:
+            named |= dict.fromkeys(("rater_tau_b", "rater_spearman"), "raters")
         if len(self.systems) > 1:
             named |= dict.fromkeys(("system_tau", "system_pearson"), "systems")
         return named
@@ -64,12 +68,29 @@ class RatingRows:
             return Spearman(Kendall.of(values, self.human, self.item, self.cluster))
         if name == "moments":
             return Moments.of(values[self.item], self.human, self.cluster[self.item], self.clusters, self.scale)
+        if name == "raters":
+            return self._average_raters(values)
         if name == "within_images":
             return WithinCorrelation.of(values, self.mean, self.cluster, self.clusters)
         if name == "within":
             return WithinImage.of(values, self.mean, self.cluster, self.clusters)
         assert self.system is not None
         return SystemMeans(values, self.mean, self.cluster, self.clusters, self.system)
+
+    def _average_raters(self, values: Floats) -> WeightedStatistic:
+        """Make the correlations with each rater by itself, averaged over raters."""
+        assert self.rater is not None
+        rows = [np.flatnonzero(self.rater == rater) for rater in np.unique(self.rater)]
+        taus = [Kendall.of(values, self.human[own], self.item[own], self.cluster) for own in rows]
+        ranks = [Spearman(tau) for tau in taus]
+
+        def average(weights: Floats) -> dict[str, Floats]:
+            return {
+                "rater_tau_b": np.mean([tau(weights)["tau_b"] for tau in taus], axis=0),
+                "rater_spearman": np.mean([rank(weights)["spearman"] for rank in ranks], axis=0),
+            }
+
+        return average
 
     def subset(self, items: Ints) -> RatingRows:
         """Select some captions; images without one of them are not drawn."""
@@ -85,6 +106,7 @@ class RatingRows:
             clusters=len(images),
             mean=self.mean[items],
             system=None if self.system is None else self.system[items],
+            rater=None if self.rater is None else self.rater[rows],
         )
 
     def repeat_rows(self) -> RatingRows:
@@ -97,6 +119,7 @@ class RatingRows:
             clusters=2 * self.clusters,
             mean=np.tile(self.mean, 2),
             system=None if self.system is None else np.tile(self.system, 2),
+            rater=None if self.rater is None else np.tile(self.rater, 2),
         )
 
 
@@ -227,6 +250,8 @@ class Pairs:
 Design: TypeAlias = RatingRows | Pairs
 
 
+# Correlations with each rater by itself, averaged.
+BY_RATER = ("rater_tau_b", "rater_spearman")
 # What a statistic needs and some ratings do not have.
 NEEDS = {
     **dict.fromkeys(
@@ -276,6 +301,12 @@ def _build_rows_design(ratings: Ratings, available: Bools, recipe: Recipe) -> tu
     if len(images) < 2:
         raise InputError(f"{ratings.name}: all items belong to one image or group, expected at least 2 to resample")
     design = RatingRows(human, item, cluster.astype(np.int64), len(images), mean, scale=ratings.scale)
+    if recipe.statistic in BY_RATER:
+        if recipe.rows == "mean":
+            raise InputError(
+                f"{ratings.name}: {recipe.statistic} needs every rater's ratings, rows=mean has only means"
+            )
+        design = replace(design, rater=rater.astype(np.int64))
     if ratings.systems is not None:
         systems, system = np.unique(np.array(ratings.systems)[used], return_inverse=True)
         design = replace(design, system=system.astype(np.int64), systems=tuple(systems.tolist()))

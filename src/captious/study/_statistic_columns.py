@@ -36,6 +36,8 @@ STATISTICS = {
     "sample_tau": StatisticFormat("sample τ", "tau-b within each image, averaged", r"sample $\tau$"),
     "sample_pearson": StatisticFormat("sample r", "Pearson's r within each image, averaged"),
     "sample_spearman": StatisticFormat("sample ρ", "Spearman's correlation within each image, averaged"),
+    "rater_tau_b": StatisticFormat("rater τ-b", "with each rater by itself, averaged over raters"),
+    "rater_spearman": StatisticFormat("rater ρ", "with each rater by itself, averaged over raters"),
     "accuracy": StatisticFormat("pair acc.", "caption pairs of one image in people's order"),
     "accuracy_eq": StatisticFormat(
         "acc. eq", "caption pairs of one image in people's order, ties by the best threshold"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import numpy as np
 
 from captious._core.files import digest
 from captious._core.types import Floats, Ints
-from captious.captions import CaptionSet
+from captious.captions import VIDEO, CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.formats import get_name
 from captious.io.images import add_images
@@ -143,6 +144,13 @@ class Ratings:
         return replace(
             self, values=self.aspects[aspect], question=aspect, aspects={self.question: self.values, **others}
         )
+
+    def limit_references(self, most: int) -> Ratings:
+        """Keep only the first references of each caption."""
+        if self.captions is None:
+            raise InputError(f"{self.name}: ratings without captions have no references; leave out most_references=...")
+        references = Ragged.of([own[:most] for own in self.captions.references])
+        return replace(self, captions=replace(self.captions, references=references))
 
     def take(self, indices: Ints) -> Ratings:
         """Select the items at these positions; the caption set stays whole."""
@@ -393,7 +401,9 @@ def gather(
     ids, rated = zip(*items, strict=True)
     captions = None
     if all(record.captions for record in rated):
-        captions = _build_caption_set([(key, record.captions[0], record) for key, record in items], name, images)
+        captions = _build_caption_set(
+            [(key, record.captions[0], record) for key, record in items], name, images, recipe
+        )
     return Ratings(
         ids,
         pack_matrix([[record.ratings.get(rater) for rater in raters] for record in rated]),
@@ -588,7 +598,7 @@ def _gather_preferences(
         for key, record in zip(keys, decided, strict=True)
         for side in (0, 1)
     ]
-    captions = _build_caption_set(texts, name, images)
+    captions = _build_caption_set(texts, name, images, recipe)
     systems = [record.systems for record in decided if record.systems is not None]
     return Preferences(
         captions.ids,
@@ -677,18 +687,30 @@ def _keep_letters(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
+def _keep_ascii_letters(text: str) -> str:
+    """Return the letters a to z of a text in lower case, with a space for anything else between them.
+
+    >>> _keep_ascii_letters("A dog's 2 bones.")
+    'a dog s bones'
+    """
+    return " ".join(re.findall("[a-z]+", text.lower()))
+
+
 def clean_text(text: str) -> str:
     """Replace runs of white space by single spaces."""
     return " ".join(text.split())
 
 
-def _build_caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: Any) -> CaptionSet:
-    columns: dict[str, list[str]] = {"image": [record.image for _, _, record in texts]}
+def _build_caption_set(texts: Sequence[tuple[str, str, Record]], name: str, images: Any, recipe: Recipe) -> CaptionSet:
+    columns: dict[str, list[Any]] = {"image": [record.image for _, _, record in texts]}
     if any(record.source for _, _, record in texts):
         columns[SOURCE] = [clean_text(record.source) for _, _, record in texts]
+    if any(record.video for _, _, record in texts):
+        columns[VIDEO] = [record.video for _, _, record in texts]
+    clean = clean_text if recipe.text == "as written" else _keep_ascii_letters
     captions = CaptionSet.of(
-        {key: clean_text(text) for key, text, _ in texts},
-        {key: [*map(clean_text, record.references)] for key, _, record in texts},
+        {key: clean(text) for key, text, _ in texts},
+        {key: [*map(clean, record.references)] for key, _, record in texts},
         columns,
         name,
     )

@@ -8,8 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from captious._core.frame_rules import FrameRule
+from captious.captions import VIDEO
 from captious.errors import InputError
 from captious.io.join import set_language
+from captious.io.videos import match_videos
 from captious.metrics.registry import DEFAULT
 from captious.options import Missing, Reading
 from captious.runs.folder import has_runs
@@ -64,7 +67,7 @@ def load_ratings(
         if isinstance(judgments, Preferences):
             recipe = replace(recipe, kind="pairs", title=f"pairs of {source}")
         _refuse_ties(study_input, judgments)
-        return _set_language(judgments, reading.language), recipe
+        return _add_videos(_set_language(judgments, reading.language), reading), recipe
     columns |= {"references": reading.references, "aspects": tuple(aspects) or None}
     if len(study_input.rating) == 1 and any(layout.aspects for layout in recipe.layouts):
         del columns["rating"]  # which names one of the recipe's own ratings
@@ -84,7 +87,22 @@ def load_ratings(
     if isinstance(judged, Ratings) and "rating" not in columns:
         judged = judged.asked(study_input.rating[0])
     _refuse_ties(study_input, judged)
-    return _set_language(judged, reading.language), recipe
+    return _add_videos(_set_language(judged, reading.language), reading), recipe
+
+
+def _add_videos(judged: Ratings | Preferences, reading: Reading) -> Ratings | Preferences:
+    """Return the judgments with the videos of their captions, and the rule for frames."""
+    captions = judged.captions
+    if captions is None or (reading.videos is None and reading.frames is None):
+        return judged
+    if reading.videos is not None:
+        # The column of the video, or what captions are grouped by.
+        names = captions.columns.get(VIDEO) or captions.columns["image"]
+        column = match_videos(reading.videos, [str(name) for name in names], names)
+        captions = replace(captions, columns={**captions.columns, VIDEO: column})
+    if reading.frames is not None:
+        captions = replace(captions, frames=FrameRule.parse(reading.frames))
+    return replace(judged, captions=captions)
 
 
 def _set_language(judged: Ratings | Preferences, language: str | None) -> Ratings | Preferences:

@@ -26,6 +26,7 @@ from captious.io.columns import (
     RATING_COLUMNS,
     REFERENCE_COLUMNS,
     SYSTEM_COLUMNS,
+    VIDEO_COLUMNS,
 )
 from captious.io.formats import get_name, read_rows, read_text
 from captious.io.join import check_text, describe_value, gather_references, refuse
@@ -87,6 +88,7 @@ class Record:
     """How long the rater took."""
     source: str = ""
     """The text that was translated or summarized."""
+    video: str | None = None
     drawn: Mapping[str, Any] = field(default_factory=dict)
     """The chance, stratum and batch of its drawing, as the cells have them; without those that the rows do not have."""
 
@@ -255,7 +257,15 @@ def _is_wanted(row: Mapping[str, Any], layout: Layout) -> bool:
 def _require_columns(layout: Layout, source: str, rows: Sequence[Row]) -> None:
     """Raise InputError if a named column does not exist."""
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
-    named = (layout.image, layout.reference, layout.system, layout.category, layout.rater, layout.preferred)
+    named = (
+        layout.image,
+        layout.video,
+        layout.reference,
+        layout.system,
+        layout.category,
+        layout.rater,
+        layout.preferred,
+    )
     drawing = (layout.probability, layout.stratum)
     several = (*layout.caption_columns, *layout.rating_columns, *layout.aspects)
     conditions = (pair.partition("=")[0].removesuffix("!") for pair in layout.only)
@@ -291,9 +301,9 @@ def _record(
         where,
         image,
         captions,
-        references=tuple(find_references(references, image, key))[: layout.most_references]
-        if references
-        else _read_texts(where, own and row[own]),
+        references=(
+            tuple(find_references(references, image, key)) if references else _read_texts(where, own and row[own])
+        )[: layout.most_references],
         id=key,
         system=None if pairs else _read_name(where, row, layout.system, SYSTEM_COLUMNS, "system"),
         category=_read_name(where, row, layout.category, ("category",), "category"),
@@ -301,6 +311,7 @@ def _record(
         comment=str(row.get(COMMENT) or ""),
         seconds=_read_seconds(row.get(SECONDS)),
         source=str(row.get(SOURCE) or ""),
+        video=_read_name(where, row, layout.video, VIDEO_COLUMNS[:2], "video"),
         drawn=_read_drawing(row, layout),
     )
     rater = _read_name(where, row, layout.rater, RATER_COLUMNS, "rater")
@@ -308,6 +319,8 @@ def _record(
         preferred = _read_choice(where, row, _get_preferred_columns(layout))
         return replace(common, preferred=preferred, rater=rater, systems=_pair_systems(where, row, layout.system))
     aspects = {name: _read_ratings(row.get(name), rater, where, name) for name in layout.aspects}
+    for name in layout.turned:
+        aspects[name] = {rated_by: -value if value else value for rated_by, value in aspects.get(name, {}).items()}
     common = replace(common, aspects=aspects)
     wanted = layout.rating_columns
     if len(wanted) > 1:

@@ -55,6 +55,8 @@ class Layout:
     not, ``system!=human``; other rows are not read."""
     id: str | None = None
     image: str | None = None
+    video: str | None = None
+    """Column of the video, where it has another name than usual."""
     caption: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column, or a list of two of pairs"))
     """The column of the captions; of pairs a column of both captions, or the two columns that hold one each."""
     rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
@@ -67,6 +69,8 @@ class Layout:
     """Which number of a rater's list is the rating, where each rater gave several."""
     aspects: tuple[str, ...] = field(default=(), metadata=rule("a list of columns"))
     """Columns of further ratings of the same caption, one for each aspect that raters judged."""
+    turned: tuple[str, ...] = field(default=(), metadata=rule("a list of aspects"))
+    """Aspects of which more is worse, such as a number of mistakes; their sign is reversed."""
     system: str | None = None
     """Column of the system; of pairs, the column of both systems."""
     category: str | None = None
@@ -129,6 +133,8 @@ class Recipe:
         "sample_spearman",
         "accuracy_eq",
         "system_tau",
+        "rater_tau_b",
+        "rater_spearman",
         "pooled",
     ] = "tau_b"
     """The headline of ratings; that of pairs is the mean accuracy over categories, or ``pooled`` over all pairs."""
@@ -142,6 +148,10 @@ class Recipe:
     people_ties: PeopleTies = "drop"
     """Pairs in which people prefer neither caption: left out; half right whatever the metric says; or matched: as many
     pairs as people tied are ties of the metric, those with the smallest differences, and verdicts must be equal."""
+    text: Literal["as written", "letters"] = "as written"
+    """Captions and references as they are, or only their letters, in lower case, with a space for anything else."""
+    digits: int | None = field(default=None, metadata=rule("a number of decimals", low=0, high=15))
+    """Decimals to which the values of metrics are rounded before anything is computed; none if they are not."""
     precision: Literal["double", "single"] = "double"
     """The precision to which the values of two captions are compared."""
     same: Literal["keep", "drop"] = "keep"
@@ -183,6 +193,10 @@ class Recipe:
                 )
             else:
                 lines.append(f"headline: {get_label(headline)}; both variants of Kendall's tau are printed beside it")
+        if self.text == "letters":
+            lines.append("captions and references: only their letters, in lower case")
+        if self.digits is not None:
+            lines.append(f"values of metrics are rounded to {self.digits} decimals, which makes ties")
         if self.scale:
             lines.append(f"scale: {self.scale[0]:g} to {self.scale[1]:g}")
         own = {

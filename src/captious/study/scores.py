@@ -69,7 +69,7 @@ def measure(
     wanted = parse_all(metrics, [ratings.captions])
     parts = [part for text in ([metrics] if isinstance(metrics, str) else metrics) for part in split_specs(str(text))]
     named = [part for part in parts if part.lower() != ALL]
-    keys = {str(metric) for metric in parse_all(named)} if named else set()
+    keys = {str(metric) for metric in parse_all(named, [ratings.captions])} if named else set()
     if seeds is not None:
         seeded = [metric for metric in wanted if any(field.name == "seeds" for field in fields(metric))]
         if not seeded:

@@ -317,7 +317,7 @@ class TextTable(Memo):
     def of(cls, captions: CaptionSet, tokenizer: str | Tokenizer = AUTO) -> TextTable:
         """Return the token table of a set, built once per tokenizer and shared by all metrics."""
         tokenizer = name_tokenizer(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer
-        name = choose_tokenizer(tokenizer, captions.language)
+        name = choose_tokenizer(tokenizer, captions.language, captions.tokenizer)
         return captions.once(make_table_key(name), lambda: cls._build(captions, find_tokenizer(name)))
 
     @classmethod

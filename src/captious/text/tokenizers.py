@@ -187,6 +187,28 @@ def split_whitespace_lower(text: str) -> list[str]:
     return text.lower().split()
 
 
+def split_letters(text: str) -> list[str]:
+    """Split a text into lower-cased runs of the letters a to z, as MART and COOT do with paragraphs of videos.
+
+    >>> split_letters("Add 2 cups, it's café-style.")
+    ['add', 'cups', 'it', 's', 'caf', 'style']
+    """
+    return re.sub("[^A-Za-z]+", " ", text).lower().split()
+
+
+def split_mart(text: str) -> list[str]:
+    """Split a sentence at white space and commas, without a period at its end, as MART counts repetition.
+
+    >>> split_mart("Add salt, pepper 1.5 g.")
+    ['Add', 'salt', 'pepper', '1.5', 'g']
+    """
+    return text.strip().removesuffix(".").replace(",", " ").split()
+
+
+def _is_local_to_mart(chunk: str) -> bool:
+    return not chunk.endswith(".")
+
+
 def tokenize_plain(text: str) -> list[str]:
     """Split a lower-cased text into runs of letters and digits; every other character is a separator.
 
@@ -372,6 +394,8 @@ TOKENIZERS = {
         Tokenizer("whitespace", 1, split_whitespace, _is_always_local, _keep_alphanumeric),
         Tokenizer("whitespace-lower", 1, split_whitespace_lower, _is_always_local),
         Tokenizer("plain", 1, tokenize_plain, _is_always_local),
+        Tokenizer("letters", 1, split_letters, _is_always_local),
+        Tokenizer("mart", 1, split_mart, _is_local_to_mart, _keep_alphanumeric),
         Tokenizer("intl", 1, tokenize_intl, _is_local_to_intl, _lower_ascii_word),
         Tokenizer("intl-cased", 1, tokenize_intl_cased, _is_local_to_intl, _keep_ascii_word),
         Tokenizer("char", 1, split_characters, _is_always_local),

@@ -385,11 +385,11 @@ def stretch_positions(encoder: Any) -> Any:
     from captious.models.checkpoints import stretch
     from captious.models.clip import wrap
 
+    if encoder.limit >= 248:  # also two towers whose text model reads long texts, such as MiniLM
+        return encoder
     config = encoder.module.config
     if getattr(config, "model_type", "") != "clip":
         raise InputError(f"{encoder.name}: is not a CLIP model, whose table of positions could be stretched")
-    if encoder.limit >= 248:
-        return encoder
     module = encoder.module
     tower = getattr(module.text_model, "text_model", module.text_model)
     old = tower.embeddings.position_embedding.weight.detach().cpu().numpy()

@@ -27,7 +27,7 @@ from captious.io.images import ImageFolder, open_image
 from captious.io.rows import Row
 from captious.models import features as vectors
 from captious.models.encoder import Pixels
-from captious.models.hidden_states import get_free_memory
+from captious.models.token_rows import get_free_memory
 from captious.train._schedule import Rows
 
 # Columns with texts about an image, references last.

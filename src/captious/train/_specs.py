@@ -31,6 +31,7 @@ torch = require("torch", "clip")
 
 Tensor = Any
 Source = Literal["dataset", "epoch", "batch", "given"]
+Units = Literal["logit", "cosine"]
 # Published upper bound of the margin, in logit units: about .015 of cosine.
 MOST_MARGIN = 1.5
 # Number of captions used to check that tokens of a text are the tokens of its units.
@@ -252,24 +253,27 @@ class Margin:
         try:
             return cls("fixed", torch.tensor(float(text)))
         except ValueError:
-            raise InputError(f"margin {text!r}, expected code, paper, or a number in logit units") from None
+            raise InputError(f"margin {text!r}, expected code, paper, or a number in the unit of the hinges") from None
 
     def compute_hinges(
-        self, base: Tensor, positive: Tensor, negative: Tensor, gather: bool = False
+        self, base: Tensor, positive: Tensor, negative: Tensor, gather: bool = False, most: Any = MOST_MARGIN
     ) -> tuple[Tensor, Tensor]:
-        """Return the positive and the negative loss of a batch of scaled similarities; update the margin."""
+        """Return the positive and the negative loss of a batch of similarities; update the margin.
+
+        ``most`` is the largest margin, in the unit of the similarities.
+        """
         margin = self.value.to(base.device)
         if self.kind == "fixed":
             return _compute_hinge(positive - base, margin), _compute_hinge(base - negative, margin)
         if self.kind == "paper":
-            self.value = _compute_gap(positive - base, gather)
+            self.value = _compute_gap(positive - base, gather, most)
             return _compute_hinge(positive - base, self.value), _compute_hinge(
-                base - negative, _compute_gap(base - negative, gather)
+                base - negative, _compute_gap(base - negative, gather, most)
             )
         positive_loss = _compute_hinge(positive - base, margin)
-        self.value = _compute_gap(positive - base, gather)
+        self.value = _compute_gap(positive - base, gather, most)
         negative_loss = _compute_hinge(base - negative, self.value)
-        self.value = _compute_gap(base - negative, gather)
+        self.value = _compute_gap(base - negative, gather, most)
         return positive_loss, negative_loss
 
 
@@ -277,8 +281,8 @@ def _compute_hinge(gap: Tensor, margin: Tensor) -> Tensor:
     return torch.relu(margin - gap).mean()
 
 
-def _compute_gap(gap: Tensor, gather: bool) -> Tensor:
-    return distributed.compute_mean(gap.detach().mean(), gather).clamp(0, MOST_MARGIN)
+def _compute_gap(gap: Tensor, gather: bool, most: Any) -> Tensor:
+    return distributed.compute_mean(gap.detach().mean(), gather).clamp(min=0).clamp(max=most)
 
 
 @dataclass
@@ -287,6 +291,10 @@ class SpecsObjective(ContrastiveObjective):
 
     As in the published code the contrast is text to image only, among the images of this process; ``both`` adds the
     other direction, ``gather`` uses the images (and the margin's mean) of all processes.
+
+    The hinges compare cosines times exp(logit scale), as the published code does, or with ``units="cosine"`` plain
+    cosines, as the paper writes them; the largest margin is then 1.5 / exp(logit scale). With a margin of the batch
+    this divides both hinges, and so their weight against the contrast, by exp(logit scale), about 100.
     """
 
     towers: Towers
@@ -296,6 +304,7 @@ class SpecsObjective(ContrastiveObjective):
     margin: Margin = field(default_factory=Margin)
     both: bool = False
     gather: bool = False
+    units: Units = "logit"
     texts_per_image = 4
 
     def __len__(self) -> int:
@@ -320,9 +329,12 @@ class SpecsObjective(ContrastiveObjective):
     def losses(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         """Compute the contrast, the two hinges, the margin, and the specificity rates within the batch."""
         scale = self.towers.scale
-        positive, base, negative = (scale * (texts[:, 1:] * images[:, None]).sum(-1)).unbind(1)
+        cosines = (texts[:, 1:] * images[:, None]).sum(-1)
+        logits = self.units == "logit"
+        positive, base, negative = (scale * cosines if logits else cosines).unbind(1)
+        most = MOST_MARGIN if logits else MOST_MARGIN / scale.detach()
         entropy = contrast(images, texts[:, 0], scale, both=self.both, gather=self.gather)
-        first, second = self.margin.compute_hinges(base, positive, negative, self.gather)
+        first, second = self.margin.compute_hinges(base, positive, negative, self.gather, most)
         alpha, beta, gamma = self.weights
         return {
             "loss": alpha * entropy + beta * first + gamma * second,
@@ -367,6 +379,7 @@ class SpecsMethod(EncoderMethod):
             Margin.named(options.margin),
             options.contrast == "both",
             settings.gather,
+            options.units,
         )
 
     def validation(self, checks: Sequence[Example], model: Any) -> Validation:

@@ -174,7 +174,11 @@ class SpecsOptions(ObjectiveOptions):
     loss_weights: Annotated[
         tuple[float, float, float], Option("Weights of contrast, positive and negative hinge.", metavar="NUMBERS")
     ] = (1.0, 8.0, 0.8)
-    margin: Annotated[str, Option("code, paper, or a number in logit units.")] = "code"
+    margin: Annotated[str, Option("code, paper, or a number in the unit of the hinges.")] = "code"
+    units: Annotated[
+        Literal["logit", "cosine"],
+        Option("Unit of the hinges: logit, cosines times the scale, as SPECS's code; cosine, as its paper."),
+    ] = "logit"
     shuffle: Annotated[float, Option("Share of negatives whose words are shuffled.", min=0, max=1)] = 0.9
     negatives: Annotated[
         Literal["dataset", "epoch", "batch", "given"],

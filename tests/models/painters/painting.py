@@ -33,3 +33,8 @@ class Mixer:
                 color = (color + np.array(COLORS["green"])) / 2
             pixels = np.broadcast_to((255 * color).round().astype(np.uint8), (1, 4, 4, 3))
             yield PaintedBatch([place], pixels, np.array([code], np.int32))
+
+
+def make_mixer(options):
+    """The painter as a metric names it: tests.models.painters.painting:make_mixer."""
+    return Mixer()

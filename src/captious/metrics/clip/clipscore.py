@@ -31,6 +31,8 @@ class ClipScore(EncodedMetric):
     ``w`` the factor. ``weights`` takes a hub id, a folder, a checkpoint file, or ``captious-mini``; ``activation=gelu``
     is for those of OpenCLIP, ``lora=all`` for files with LoRA tensors such as DAC's. ``order=rgb-first`` makes images
     RGB first, as ``transformers`` does, and ``case=lower`` puts texts in lower case for a SigLIP 2 that keeps capitals.
+    With a video, cos(v, c) is the mean over its frames, and ``pool`` names another way: ``best``, ``worst``, or
+    ``vector``, the cosine with the sum of their vectors.
 
     >>> ClipScore().scale_cosines(np.array([0.3, -0.1])).tolist()  # 2.5 · 0.3, and 0 for what points away
     [0.75, 0.0]

@@ -15,7 +15,10 @@ from captious.errors import InputError
 from captious.metrics.clip.clipscore import PREFIX, ClipScore
 from captious.metrics.clip.encoded import (
     EncodedMetric,
+    Pool,
+    break_down_frames,
     break_down_units,
+    compute_frame_cosines,
     compute_similarity,
     count_candidate_tokens,
     warn_outside_domain,
@@ -43,6 +46,7 @@ class Specs(EncodedMetric):
     negative cosines (the examples of its README lie between −.14 and −.08), and clipping those would make all of them
     0: ``value=paper`` does it nevertheless, ``value=raw`` is the cosine itself. Ranks are the same under ``raw`` and
     by default. Trained for long captions: below about 60 tokens CLIPScore agrees better with people (``specs_routed``).
+    ``pool`` joins the frames of a video as in ``clipscore``.
 
     >>> Specs().scale_cosines(np.array([-0.1414, 0.5])).tolist()  # the first example of the authors' README: .4293
     [0.4293, 0.75]
@@ -104,6 +108,11 @@ class CosineMoments(State):
 SUMS = ("number", "short_sum", "short_squares", "long_sum", "long_squares")
 
 
+def _join_counts(short: Mapping[str, int], long: Mapping[str, int], same: bool) -> dict[str, int]:
+    """Return the counts of videos that either encoder read; each read all of them if ``same``."""
+    return dict(short) if same else {name: short.get(name, 0) + long.get(name, 0) for name in {**short, **long}}
+
+
 def _compute_mean_and_spread(number: int, total: int, squares: int) -> tuple[float, float]:
     """Return mean and standard deviation from sums in units of 1 / `UNIT`; NaN if there are no values."""
     if not number:
@@ -133,7 +142,8 @@ class SpecsRouted(MeanMetric):
     scale, 2.5 · max(cos₁, 0) and (cos₂ + 1) / 2. ``matched`` moves and stretches cos₂ to the mean and spread that cos₁
     has on the same captions, then takes 2.5 · max(cos, 0) of both: these values are comparable across lengths, but both
     encoders read every caption, and a value depends on the set, as with CIDEr's idf. Tokens are those of the long
-    encoder, start and end included, prefix not. The signature records how many captions went each way.
+    encoder, start and end included, prefix not. The signature records how many captions went each way. ``pool`` joins
+    the frames of a video as in ``clipscore``.
 
     >>> metric, cosines, long = SpecsRouted(), np.array([0.3, -0.1]), np.array([False, True])
     >>> metric.scale_cosines(cosines, long, None).round(4).tolist()  # (.3 + 1) / 2, and (−.1 + 1) / 2
@@ -145,10 +155,12 @@ class SpecsRouted(MeanMetric):
     under: int = 60
     scale: Literal["unit", "own", "matched"] = "unit"
     prefix: str = PREFIX
+    pool: Pool = "mean"
 
     name: ClassVar[str] = "specs_routed"
     label: ClassVar[str] = "SPECS-routed"
     needs: ClassVar[tuple[Need, ...]] = ("image", "model")
+    reads_videos: ClassVar[bool] = True
     citation: ClassVar[str] = CITATION
 
     @property
@@ -173,6 +185,10 @@ class SpecsRouted(MeanMetric):
         """Load the encoder of short captions and the encoder of long ones."""
         return ClipScore(self.short).encoder(), Specs(self.long).encoder()
 
+    def frame_encoders(self) -> list[Encoder]:
+        """Return the encoders of frames of videos, so that metrics share one decoding."""
+        return list(self.load_encoders())
+
     def prepare(self, captions: CaptionSet) -> CosineMoments:
         """Return the ids of both encoders; with ``scale=matched`` also the moments of their cosines on all captions."""
         short, long = self.load_encoders()
@@ -180,7 +196,10 @@ class SpecsRouted(MeanMetric):
         if self.scale != "matched":
             return CosineMoments(*ids)
         both = np.stack(
-            [compute_similarity(captions, short, self.prefix).cosine, compute_similarity(captions, long).cosine]
+            [
+                compute_similarity(captions, short, self.prefix, pool=self.pool).cosine,
+                compute_similarity(captions, long, pool=self.pool).cosine,
+            ]
         )
         both = both[:, ~np.isnan(both).any(axis=0)]
         sums = (_sum_units(values) for row in both for values in (row, row**2))
@@ -193,8 +212,8 @@ class SpecsRouted(MeanMetric):
             raise InputError(f"cannot score by other encoders than {state.short} and {state.long}, which were prepared")
         is_long: Bools = count_candidate_tokens(captions, encoders[1]) >= self.under
         short_only, long_only = (None, None) if self.scale == "matched" else (~is_long, is_long)
-        short = compute_similarity(captions, encoders[0], self.prefix, short_only)
-        long = compute_similarity(captions, encoders[1], "", long_only)
+        short = compute_similarity(captions, encoders[0], self.prefix, short_only, self.pool)
+        long = compute_similarity(captions, encoders[1], "", long_only, self.pool)
         cosine = np.where(is_long, long.cosine, short.cosine)
         scored = ~np.isnan(cosine)
         limit = np.where(is_long, encoders[1].limit, encoders[0].limit)
@@ -204,6 +223,7 @@ class SpecsRouted(MeanMetric):
             "by_short": int((scored & ~is_long).sum()),
             "by_long": int((scored & is_long).sum()),
             "truncated": len(truncated),
+            **_join_counts(short.counts, long.counts, self.scale == "matched"),
         }
         warnings = warn_truncated(self.label, captions, truncated, encoders[1].limit)
         warnings += [line for one in encoders for line in warn_outside_domain(self.label, captions, one)]
@@ -223,6 +243,15 @@ class SpecsRouted(MeanMetric):
         """List detail units under the encoder that scores the whole caption."""
         short, long = self.load_encoders()
         is_long: Bools = count_candidate_tokens(item, long) >= self.under
+
+        if item.has_videos and item.clips[0] is not None:
+            encoder, prefix = (long, "") if is_long[0] else (short, self.prefix)
+            frames = compute_frame_cosines(item, encoder, prefix)
+
+            def scale(cosine: Floats) -> Floats:
+                return self.scale_cosines(cosine, np.full(len(cosine), is_long[0]), state)
+
+            return break_down_frames(frames, scale(frames.pool(self.pool).cosine), scale, self.pool)
 
         def score_texts(rank: int, texts: Sequence[str]) -> Floats:
             encoder, prefix = (long, "") if is_long[rank] else (short, self.prefix)

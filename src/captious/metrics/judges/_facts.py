@@ -68,7 +68,8 @@ class FactMetric(JudgedMetric):
         later = CallPlan(stored=stored)
         for item in items:
             for request, calls, tokens in self.estimate_later_calls(item, estimate_facts(item.candidate), setup):
-                later += CallPlan(calls, 0, calls * request.estimated_tokens, calls * tokens)
+                tokens_in = calls * request.estimated_tokens
+                later += CallPlan(calls, 0, tokens_in, calls * tokens, calls * request.images)
         return plan + later
 
 

@@ -54,9 +54,9 @@ class CheckedEvents(NamedTuple):
 class AutoDQ(FactMetric):
     """AutoDQ: how many events of the reference a description has, and how many of its own events the reference has.
 
-    A text model lists at most ten events of the description, and says for each event of the reference whether the
-    description entails it, is neutral or contradicts it; and likewise for each event of the description and the
-    reference. Only entailment counts::
+    A text model, which sees no frame of the video, lists at most ten events of the description, and says for each event
+    of the reference whether the description entails it, is neutral or contradicts it; and likewise for each event of
+    the description and the reference. Only entailment counts::
 
         recall    = events of the reference that the description entails / events of the reference
         precision = events of the description that the reference entails / events of the description

@@ -27,8 +27,8 @@ _REASON = {"reason": {"type": "string"}}
 class Clair(JudgedMetric):
     """CLAIR: a chat model reads captions and references and rates how likely they describe the same image.
 
-    There is one question per item, with all its candidates as one set. The reply is a JSON object with a score from 0
-    to 100 and a reason; the value is the score over 100::
+    The model reads text only, and no frame of a video. There is one question per item, with all its candidates as one
+    set. The reply is a JSON object with a score from 0 to 100 and a reason; the value is the score over 100::
 
         CLAIR = score / 100
 

@@ -49,12 +49,15 @@ class DryRun(Result):
         several = len({name for name, _ in self.plans}) > 1
         priced = any(self.prices)
         columns: list[Column | str] = ["metric", *(["captions"] if several else [])]
-        columns += [Column("calls"), Column("stored"), Column("tokens in"), Column("tokens out")]
+        images = any(plan.images for plan in self.plans.values())
+        columns += [Column("calls"), Column("stored"), *([Column("images")] if images else [])]
+        columns += [Column("tokens in"), Column("tokens out")]
         columns += [Column("cost", "text")] if priced else []
 
         def row(metric: str, name: str, plan: CallPlan) -> list[Any]:
-            numbers = [plan.calls, plan.stored, plan.prompt_tokens, plan.reply_tokens]
-            return [metric, *([name] if several else []), *numbers, *([format_cost(self.cost(plan))] if priced else [])]
+            calls = [plan.calls, plan.stored, *([plan.images] if images else [])]
+            cost = [format_cost(self.cost(plan))] if priced else []
+            return [metric, *([name] if several else []), *calls, plan.prompt_tokens, plan.reply_tokens, *cost]
 
         rows = [row(metric, name, plan) for (name, metric), plan in self.plans.items()]
         if len(rows) > 1:
@@ -71,10 +74,11 @@ class DryRun(Result):
         title = f"{self.total.calls:,} calls"
         total = self.total
         cost = f", {format_cost(self.cost(total))}" if priced else ""
+        pictures = f"{count_noun(total.images, 'image')} and " if total.images else ""
         stored = f"; {count_noun(total.stored, 'reply', 'replies')} are stored already" if total.stored else ""
         answer = (
-            f"It would take {count_noun(total.calls, 'call')} with about {total.prompt_tokens:,} tokens of questions "
-            f"and {total.reply_tokens:,} of replies{cost}{stored}."
+            f"It would take {count_noun(total.calls, 'call')} with {pictures}about {total.prompt_tokens:,} tokens of "
+            f"questions and {total.reply_tokens:,} of replies{cost}{stored}."
         )
         return Document(title, "", [table], self.warnings, notes, data=self.data(), name="dry-run", answer=answer)
 
@@ -82,7 +86,7 @@ class DryRun(Result):
         """Return the numbers as JSON values."""
 
         def numbers(plan: CallPlan) -> dict[str, Any]:
-            names = ("calls", "stored", "prompt_tokens", "reply_tokens")
+            names = ("calls", "stored", "images", "prompt_tokens", "reply_tokens")
             cost = self.cost(plan) if any(self.prices) else None
             return {**{name: getattr(plan, name) for name in names}, "cost": cost}
 

@@ -70,7 +70,8 @@ class _Rating(SmoothedMetric):
             return plan
         calls = plan.calls // (self.samples if self.smoothing == "samples" else 1)
         tokens = plan.prompt_tokens * calls // max(plan.calls, 1)
-        return plan + CallPlan(calls, 0, tokens + 30 * calls, 60 * calls)
+        images = plan.images * calls // max(plan.calls, 1)
+        return plan + CallPlan(calls, 0, tokens + 30 * calls, 60 * calls, images)
 
     def collect_verdicts(self, captions: CaptionSet, setup: JudgeSetup) -> list[JudgeVerdict | Failure]:
         """Collect the score of each caption, and the reason if requested."""

@@ -21,6 +21,7 @@ from captious.io.questions import QuestionTable
 from captious.metrics.contract import MeanMetric, Shared
 from captious.metrics.explanation import Breakdown, Contribution, Explanation, label_candidates
 from captious.metrics.statistic_rows import Scored, find_blank_texts, find_missing_inputs
+from captious.models.chat.clip_images import SEVERAL, SINGLE, attach_frames, count_frames, describe_frames
 from captious.models.chat.judge import Judge, Usage, load_judge
 from captious.models.chat.messages import Failure, Request
 from captious.options import get_runtime
@@ -92,24 +93,27 @@ class CallPlan:
     """Questions whose reply already exists."""
     prompt_tokens: int = 0
     reply_tokens: int = 0
-    waiting: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
-    """The tokens of prompt and reply of the calls whose questions are known, by digest."""
+    images: int = 0
+    """Images that would be sent; each frame of a video is one."""
+    waiting: Mapping[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
+    """The tokens of prompt and reply and the images of the calls whose questions are known, by digest."""
     replies: frozenset[str] = field(default=frozenset(), repr=False)
     """The digests of questions whose reply already exists."""
 
     def __add__(self, other: CallPlan) -> CallPlan:
         """Add two plans; a question that both ask is sent once.
 
-        >>> one, other = CallPlan(2, 0, 30, 8, {"a": (10, 4), "b": (20, 4)}), CallPlan(1, 0, 10, 4, {"a": (10, 4)})
-        >>> one + other == one
+        >>> one = CallPlan(2, 0, 30, 8, 1, {"a": (10, 4, 1), "b": (20, 4, 0)})
+        >>> one + CallPlan(1, 0, 10, 4, 1, {"a": (10, 4, 1)}) == one
         True
         """
         shared = [self.waiting[digest] for digest in other.waiting if digest in self.waiting]
         return CallPlan(
             self.calls + other.calls - len(shared),
             self.stored + other.stored - len(self.replies & other.replies),
-            self.prompt_tokens + other.prompt_tokens - sum(prompt for prompt, _ in shared),
-            self.reply_tokens + other.reply_tokens - sum(reply for _, reply in shared),
+            self.prompt_tokens + other.prompt_tokens - sum(prompt for prompt, _, _ in shared),
+            self.reply_tokens + other.reply_tokens - sum(reply for _, reply, _ in shared),
+            self.images + other.images - sum(images for _, _, images in shared),
             {**other.waiting, **self.waiting},
             self.replies | other.replies,
         )
@@ -117,7 +121,7 @@ class CallPlan:
     @property
     def numbers(self) -> CallPlan:
         """The plan without its questions, which are many."""
-        return CallPlan(self.calls, self.stored, self.prompt_tokens, self.reply_tokens)
+        return CallPlan(self.calls, self.stored, self.prompt_tokens, self.reply_tokens, self.images)
 
 
 @runtime_checkable
@@ -131,9 +135,9 @@ class AsksJudge(Protocol):
 def plan_requests(judge: Judge, requests: Sequence[Request], reply_tokens: int) -> CallPlan:
     """Plan the calls for requests, of which some may be stored; a reply takes about `reply_tokens` tokens."""
     waiting, stored = judge.find_unanswered(requests)
-    tokens = {digest: (request.estimated_tokens, reply_tokens) for digest, request in waiting.items()}
-    prompts = sum(prompt for prompt, _ in tokens.values())
-    return CallPlan(len(waiting), len(stored), prompts, len(waiting) * reply_tokens, tokens, frozenset(stored))
+    sizes = {digest: (request.estimated_tokens, reply_tokens, request.images) for digest, request in waiting.items()}
+    prompts, images = (sum(size[column] for size in sizes.values()) for column in (0, 2))
+    return CallPlan(len(waiting), len(stored), prompts, len(waiting) * reply_tokens, images, sizes, frozenset(stored))
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,25 @@ class JudgedMetric(MeanMetric):
     """What a part of an explanation is."""
     part_columns: ClassVar[Sequence[Column]] = ()
     """The columns of the details of the verdicts' parts."""
+
+    @property
+    def reads_videos(self) -> bool:  # type: ignore[override]  # those that look at an image
+        """Whether the judge sees frames of a video in place of an image."""
+        return "image" in self.needs
+
+    @property
+    def sends_frames_together(self) -> bool:
+        """Whether the frames of a video are sent in one message, after a sentence that says what they are."""
+        return True
+
+    def frame_settings(self, captions: CaptionSet) -> Mapping[str, str]:
+        """Return which frames are sent and how large, and the digest of the prompts with the sentence about them."""
+        if not super().frame_settings(captions):
+            return {}
+        if not self.sends_frames_together:
+            return describe_frames(captions)
+        texts = (*self.read_prompts().values(), SEVERAL, SINGLE)
+        return {**describe_frames(captions), "prompt": digest(*(text.encode() for text in texts))}
 
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:
         """Load the judge and the prompts; no request is sent."""
@@ -221,6 +244,8 @@ class JudgedMetric(MeanMetric):
         by_item: dict[int, str] = {}
         for index in sorted(reasons):
             by_item.setdefault(int(owners[index]), reasons[index])
+        if self.reads_videos and captions.has_videos:
+            counts |= count_frames(attach_frames(captions)[0])
         counts["unreadable"] = sum(reason.startswith("unreadable") for reason in reasons.values())
         notes = [f"{self.label}: {chat.usage.since(before).line(chat.judging.prices)}"] if chat and asked else []
         given = np.array([one.value for one in verdicts if isinstance(one, JudgeVerdict)])
@@ -245,7 +270,9 @@ class JudgedMetric(MeanMetric):
         units = captions
         if not self.candidates_together:
             units = captions.once("candidates alone", captions.split_candidates)
-        return units, {**find_blank_texts(units, "references" in self.needs), **find_missing_inputs(units, self.needs)}
+        units, faults = attach_frames(units) if self.reads_videos else (units, {})
+        missing = find_missing_inputs(units, self.needs, self.reads_videos)
+        return units, {**find_blank_texts(units, "references" in self.needs), **missing, **faults}
 
     def _get_owners(self, captions: CaptionSet) -> Ints:
         """Return the item index of each unit."""

@@ -11,8 +11,9 @@ import numpy as np
 
 from captious.captions import CaptionSet, ImageSource
 from captious.metrics.judges.judged import JudgeSetup, format_list, quote, read_json_object, shorten
+from captious.models.chat.clip_images import attach_frames
 from captious.models.chat.judge import ask_and_parse
-from captious.models.chat.messages import Failure, Reply, Request, Turn
+from captious.models.chat.messages import Failure, ImageGroup, Reply, Request, Turn
 
 Outcome = Literal["first", "second", "tie"]
 # A comparison shows the captions in both orders, or in a random one.
@@ -191,7 +192,10 @@ def build_questions(
     Without ``images`` the judge sees the references alone.
     """
     prompt, first = setup.prompts[PROMPT], next(iter(sets.values()))
-    pictures = first.images if images else [None] * len(first)
+    attached, faults = attach_frames(first) if images else (first, {})
+    pictures: list[ImageSource | Failure | None] = list(attached.images) if images else [None] * len(first)
+    for index, fault in faults.items():
+        pictures[index] = Failure(fault)
     return {
         index: _build_match_questions(sets[match.systems[0]], match, pictures, prompt, schema)
         for index, match in enumerate(matches)
@@ -200,14 +204,17 @@ def build_questions(
 
 
 def _build_match_questions(
-    captions: CaptionSet, match: Match, images: Sequence[ImageSource | None], prompt: str, schema: bool
+    captions: CaptionSet, match: Match, images: Sequence[ImageSource | Failure | None], prompt: str, schema: bool
 ) -> tuple[Request, ...] | Failure:
     for name, text in zip(match.systems, match.captions, strict=True):
         if not text:
             return Failure(f"{name} has no caption")
     index = captions.position(match.id)
     image, references = images[index], captions.references[index]
-    evidence = ["The image is attached."] if image is not None else []
+    if isinstance(image, Failure):
+        return image
+    what = "The frames are" if isinstance(image, ImageGroup) else "The image is"
+    evidence = [f"{what} attached."] if image is not None else []
     evidence += ["People described it so:", format_list(references)] if references else []
     if not evidence:
         return Failure("no image and no references; pass images=... or references=...")

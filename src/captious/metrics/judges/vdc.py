@@ -39,9 +39,10 @@ PLANNED = (12, 14)
 class Vdc(QuestionMetric):
     """VDCscore: how many open questions about a video or image can be answered right from its description.
 
-    There are two calls per question. A text model answers it briefly from the description; then the model compares that
-    answer with the right one, and says whether they mean the same and how well they agree, from 0 to 5. The value of an
-    item is the mean over its questions; that of a set is the mean over items::
+    There are two calls per question. A text model, which sees no frame of the video, answers it briefly from the
+    description; then the model compares that answer with the right one, and says whether they mean the same and how
+    well they agree, from 0 to 5. The value of an item is the mean over its questions; that of a set is the mean over
+    items::
 
         accuracy = answers that mean the same / questions
         score    = mean of the points from 0 to 5

@@ -5,11 +5,12 @@ caption.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from captious._core.types import Floats
 from captious.errors import InputError
 from captious.metrics.explanation import Explanation
 from captious.metrics.style.fitting import strip_version
@@ -117,6 +118,45 @@ def _draw_chart(style: str, words: Sequence[StyleWord]) -> Chart:
     return Chart("bars", [Series("captions", names, [float(word.captions) for word in shown])], style, decimals=0)
 
 
+# Weights that n-grams can have beside CNG.
+Weighting = Literal["tfidf", "delta"]
+WEIGHTINGS: Mapping[Weighting, str] = {"tfidf": "tf-idf", "delta": "Delta tf-idf"}
+
+
+def weigh_ngram(model: StyleModel, ngram: str, weighting: Weighting) -> Floats:
+    """Return the weight of an n-gram under every style, as other schemes than CNG have it; 0 if no style has it.
+
+    A caption counts once however often it repeats the n-gram, for a model keeps numbers of captions. With f_p(t) the
+    captions of style p that have t::
+
+        tfidf   f_p(t) / Σ over t' of f_p(t')  ·  ln(|S| / occur(t)), the documents being the styles
+        delta   log2((f_p(t) + ½) / |D_p|)  −  log2((Σ over q ≠ p of f_q(t) + ½) / Σ over q ≠ p of |D_q|)
+
+    Delta tf-idf is that of Martineau and Finin (2009) with the sign changed: above 0 the n-gram speaks for the style.
+
+    >>> from captious.metrics.style.fitting import fit
+    >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day")])
+    >>> weigh_ngram(model, "a", "tfidf").tolist(), weigh_ngram(model, "fine", "tfidf").round(3).tolist()
+    ([0.0, 0.0], [0.0, 0.231])
+    >>> weigh_ngram(model, "fine", "delta").round(3).tolist()  # log2 of 1.5 over 0.5
+    [-1.585, 1.585]
+    """
+    number, order = model.number(ngram), model.orders[len(ngram.split()) - 1]
+    frequency = np.zeros(len(model.styles))
+    if number < 0:
+        return frequency
+    entries = slice(order.starts[number], order.starts[number + 1])
+    frequency[order.style[entries]] = order.frequency[entries]
+    if weighting == "tfidf":
+        sizes = np.bincount(order.style, order.frequency, len(model.styles))
+        tfidf: Floats = frequency / np.maximum(sizes, 1) * np.log(len(model.styles) / order.occurrences[number])
+        return tfidf
+    captions = model.captions
+    others = np.log2((frequency.sum() - frequency + 0.5) / (captions.sum() - captions))
+    delta: Floats = np.log2((frequency + 0.5) / captions) - others
+    return delta
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class StyleTable(Result):
     """Scores of chosen n-grams under chosen styles."""
@@ -124,10 +164,18 @@ class StyleTable(Result):
     model: StyleModel
     scores: Mapping[str, Mapping[str, float | None]]
     """Scores by n-gram and style; None where no style has the n-gram."""
+    contrast: Mapping[Weighting, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
+    """The same under other weights than CNG."""
 
     @classmethod
-    def of(cls, model: StyleModel, ngrams: Sequence[str], styles: Sequence[str] = ()) -> StyleTable:
-        """Compute the CNG of n-grams, tokenized as in the model, under some styles or all.
+    def of(
+        cls,
+        model: StyleModel,
+        ngrams: Sequence[str],
+        styles: Sequence[str] = (),
+        contrast: Sequence[Weighting] = (),
+    ) -> StyleTable:
+        """Compute the CNG of n-grams, tokenized as in the model, under some styles or all, and other weights.
 
         >>> from captious.metrics.style.fitting import fit
         >>> model = fit([("gloomy", "a grey day"), ("happy", "a fine day")])
@@ -136,31 +184,66 @@ class StyleTable(Result):
         """
         tokenizer = find_tokenizer(strip_version(model.tokenizer))
         chosen = list(styles) or list(model.styles)
-        for style in chosen:
-            model.find_style(style)
+        numbers = [model.find_style(style) for style in chosen]
         scores: dict[str, dict[str, float | None]] = {}
+        weights: dict[Weighting, dict[str, dict[str, float | None]]] = {name: {} for name in contrast}
         for ngram in (" ".join(tokenizer.tokenize(text)) or text for text in ngrams):
             exists = model.number(ngram) >= 0
             scores[ngram] = {style: model.score(ngram, style) if exists else None for style in chosen}
-        return cls(model, scores)
+            for name, by_ngram in weights.items():
+                values = weigh_ngram(model, ngram, name)[numbers].tolist()
+                by_ngram[ngram] = dict(zip(chosen, values if exists else [None] * len(chosen), strict=True))
+        return cls(model, scores, weights)
 
     def __repr__(self) -> str:
         return f"<StyleTable of {', '.join(self.scores)}>"
 
     def document(self) -> Document:
-        """Build a table of styles by n-grams, as in the paper's Figure 2."""
-        styles = next(iter(self.scores.values()), {})
-        columns: list[Column | str] = ["style", *(Column(ngram, signed=True) for ngram in self.scores)]
-        rows = [(style, *(by_style[style] for by_style in self.scores.values())) for style in styles]
+        """Build a table of styles by n-grams, as in the paper's Figure 2, or with each weight as a column."""
         title = "CNG of n-grams (columns) under styles (rows)"
         unseen = [ngram for ngram, by_style in self.scores.items() if None in by_style.values()]
         note = f"unseen, no style has it: {', '.join(unseen)}" if unseen else ""
+        styles = next(iter(self.scores.values()), {})
+        columns: list[Column | str] = ["style", *(Column(ngram, signed=True) for ngram in self.scores)]
+        rows: list[Sequence[Value]] = [
+            (style, *(by_style[style] for by_style in self.scores.values())) for style in styles
+        ]
+        if self.contrast:
+            title = "Weights of n-grams under styles"
+            names = [WEIGHTINGS[name] for name in self.contrast]
+            columns = ["n-gram", "style", *(Column(name, signed=True) for name in ("CNG", *names))]
+            rows = [
+                (ngram, style, score, *(weights[ngram][style] for weights in self.contrast.values()))
+                for ngram, by_style in self.scores.items()
+                for style, score in by_style.items()
+            ]
+        breaks = [index for index in range(1, len(rows)) if self.contrast and rows[index][0] != rows[index - 1][0]]
+        contrast = {"contrast": self.contrast} if self.contrast else {}
         return Document(
             title,
-            sections=[Table("scores", title, columns, rows, note)],
+            sections=[Table("scores", title, columns, rows, note, breaks)],
             signatures=[self.model.signature],
-            data={"scores": self.scores},
+            data={"scores": self.scores, **contrast},
+            answer=self._answer(),
         )
+
+    def _answer(self) -> str:
+        """Return the plain answer: where each n-gram is highest, and for which of them tf-idf is 0 everywhere."""
+        parts = []
+        for ngram, by_style in list(self.scores.items())[:4]:
+            values = {style: score for style, score in by_style.items() if score is not None}
+            if len(values) > 1:
+                best, worst = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
+                shown = [f"{style} ({values[style]:+.3f})" for style in (best, worst)]
+                differ = values[best] - values[worst] > TIE
+                text = f"highest in {shown[0]}, lowest in {shown[1]}" if differ else "the same in all styles"
+                parts.append(f"CNG of “{ngram}” is {text}")
+        zero = [ngram for ngram, by_style in self.contrast.get("tfidf", {}).items() if not any(by_style.values())]
+        zero = [ngram for ngram in zero if None not in self.scores[ngram].values()]
+        if zero:
+            names = join_names([f"“{ngram}”" for ngram in zero], 4)
+            parts.append(f"tf-idf is 0 under every style for {names}")
+        return "; ".join(parts) + "." if parts else ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -215,6 +216,29 @@ class Judge:
         if self.judging.repeat:
             facts.append(f"repeat {self.judging.repeat}")
         return f"{self.model}[{','.join(facts)}]" if facts else self.model
+
+
+# How servers say how many images they take: vLLM, and others that name a limit.
+_MOST_IMAGES = re.compile(r"at most (\d+) image|image=(\d+)|limit\D{0,12}(\d+)|only (\d+) image", re.IGNORECASE)
+
+
+def explain_refused_images(reason: str, images: int) -> str:
+    """Return what to do if a server refused a request because it has too many images; other reasons stay.
+
+    >>> explain_refused_images("status 400: At most 1 image(s) may be provided in one request.", 8)
+    'the server took 1 image, the request has 8; raise its limit or use --judge-frames 1'
+    >>> explain_refused_images("status 400: unknown model", 8)
+    'status 400: unknown model'
+    """
+    refused = re.match(r"status 4(?:00|13|22)\b", reason) and re.search("image|multimodal|mm", reason, re.IGNORECASE)
+    if images < 2 or not refused:
+        return reason
+    match = _MOST_IMAGES.search(reason)
+    most = int(next(filter(None, match.groups()))) if match else 0
+    if most >= images:
+        return reason
+    took = f"the server took {most:,} image{'' if most == 1 else 's'}, " if most else f"{reason}; "
+    return f"{took}the request has {images:,}; raise its limit or use --judge-frames {most or 1}"
 
 
 def load_judge(model: str, judging: Judging | None = None) -> Judge:
@@ -511,7 +535,7 @@ class Asking:
         except UnreadableImage as error:
             return Failure(f"image: {error}")
         except (Unanswered, ValueError) as error:
-            return Failure(str(error))
+            return Failure(explain_refused_images(str(error), request.images))
         asked = request.build_payload(model, encoded=False) if request.images else body
         return StoredReply(reply, ReplyRecord(digest, asked, response, time.monotonic() - started))
 

@@ -6,13 +6,13 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from captious.captions import ImageSource
+from captious.captions import ImageData, ImageSource
 from captious.io.images import decode_image, read_image
 
 # Image formats that servers decode, with their first bytes; others are converted to PNG.
@@ -38,6 +38,21 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS)
 
 
+class ImageGroup(ImageData):
+    """Several images that stand for one, such as the frames of a video, and a sentence that says what they are."""
+
+    def __init__(
+        self, images: Sequence[str], sentence: str, name: str = "video", counts: Mapping[str, int] = {}
+    ) -> None:
+        self.images, self.sentence, self.name, self.counts = tuple(images), sentence, name, counts
+        self.channels_first = False
+
+    @property
+    def value(self) -> bytes:
+        """The content of the first image, for those who show only one."""
+        return read_image(self.images[0])
+
+
 @dataclass(frozen=True)
 class Turn:
     """One message of a conversation; its images come before its text."""
@@ -45,6 +60,18 @@ class Turn:
     role: Literal["system", "user", "assistant"]
     text: str
     images: tuple[ImageSource, ...] = ()
+
+    @property
+    def pictures(self) -> list[ImageSource]:
+        """The images as they are sent, a group one by one."""
+        groups = [one.images if isinstance(one, ImageGroup) else (one,) for one in self.images]
+        return [image for group in groups for image in group]
+
+    @property
+    def words(self) -> str:
+        """The text as it is sent, after the sentences about groups of images."""
+        sentences = [one.sentence for one in self.images if isinstance(one, ImageGroup)]
+        return "\n\n".join([*sentences, self.text])
 
 
 @dataclass(frozen=True)
@@ -78,18 +105,18 @@ class Request:
     @property
     def images(self) -> int:
         """Number of images."""
-        return sum(len(turn.images) for turn in self.turns)
+        return sum(len(turn.pictures) for turn in self.turns)
 
     @property
     def estimated_tokens(self) -> int:
         """Estimated length of the prompt in tokens."""
-        return estimate_tokens("".join(turn.text for turn in self.turns)) + IMAGE_TOKENS * self.images
+        return estimate_tokens("".join(turn.words for turn in self.turns)) + IMAGE_TOKENS * self.images
 
     @property
     def beginning(self) -> list[tuple[list[str], str]]:
         """Sort key of requests: those with a common prefix follow each other, so that servers reuse their cache."""
         return [
-            ([one if isinstance(one, str) else str(id(one)) for one in turn.images], turn.text) for turn in self.turns
+            ([one if isinstance(one, str) else str(id(one)) for one in turn.pictures], turn.text) for turn in self.turns
         ]
 
     def build_payload(self, model: str, encoded: bool = True) -> dict[str, Any]:
@@ -118,9 +145,9 @@ class Request:
     def _content(self, turn: Turn, encoded: bool) -> Any:
         if not turn.images:
             return turn.text
-        addresses = [make_data_url(image) if encoded else hash_image(image) for image in turn.images]
+        addresses = [make_data_url(image) if encoded else hash_image(image) for image in turn.pictures]
         pictures = [{"type": "image_url", "image_url": {"url": url, "detail": self.detail}} for url in addresses]
-        return [*pictures, {"type": "text", "text": turn.text}]
+        return [*pictures, {"type": "text", "text": turn.words}]
 
 
 def make_data_url(image: ImageSource) -> str:

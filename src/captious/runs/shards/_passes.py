@@ -24,6 +24,7 @@ from captious.io.shards import Shard, read_shard
 from captious.metrics.chunks import measure_shard, prepare_shard
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
+from captious.models.clip_frames import CLIP_DECODERS
 from captious.models.decoding import DECODERS
 from captious.models.store import close_stores
 from captious.options import Reading, get_runtime
@@ -103,6 +104,7 @@ class ScoringPass:
         """Load models and open merged states, once per worker; return the function that scores one shard."""
         change_folder(self.work_folder)
         DECODERS.keep()
+        CLIP_DECODERS.keep()
         nothing = replace(CaptionSet.of({}), language=self.reading.language or "")
         states = {
             metric: CorpusStates(self.run, metric).open(self.corpora[str(metric)])

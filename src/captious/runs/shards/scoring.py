@@ -33,6 +33,7 @@ from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric, refuse_batches
 from captious.metrics.registry import DEFAULT, parse, parse_all
 from captious.metrics.requests import Specs, check_specs
+from captious.models.clip_frames import CLIP_DECODERS
 from captious.models.decoding import DECODERS
 from captious.options import Engine, Missing, Reading, Resampling, Runtime, check_settings, get_runtime, using
 from captious.runs.folder import FAILED, Run
@@ -162,7 +163,9 @@ def score_shards(
         try:
             failed = work.score()
         finally:
-            DECODERS.close()  # of the serial executor; those of other workers end with them
+            # Those of the serial executor; those of other workers end with them.
+            DECODERS.close()
+            CLIP_DECODERS.close()
     return _finish(replace(run, marker=work.marker), every, resampling, failed)
 
 

@@ -101,13 +101,15 @@ def plan_shards(
 
 
 def read_first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
-    """Return the captions of the first shard if ``all`` metrics are requested, otherwise None.
+    """Return the captions of the first shard if what is measured depends on what they have, otherwise None.
 
-    Which metrics ``all`` stands for depends on the captions, such as whether they have references.
+    Which metrics ``all`` stands for depends on whether there are references, and so does what some metrics compare.
     """
     specs = [metrics] if isinstance(metrics, str) else metrics if isinstance(metrics, (list, tuple)) else []
-    wanted = any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs)
-    return [read_shard(shards[0], reading, images=False).captions] if wanted else None
+    if any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs):
+        return [read_shard(shards[0], reading, images=False).captions]
+    chooses = any(metric.choose_inputs(True, False) != metric for metric in parse_all(check_specs(metrics)))
+    return [read_shard(shards[0], reading).captions] if chooses else None
 
 
 def need_images(metrics: Sequence[Metric]) -> bool:
@@ -125,17 +127,17 @@ def collect_reading_facts(reading: Reading, store_references: bool = True, store
     """Collect the reading options that differ from their default, for the marker.
 
     The marker may be published with the run: it has only the last part of absolute paths. A reference file is named
-    with the digest of its content, so that a changed file is noticed. Raises InputError for references or images in
-    memory, which workers cannot read.
+    with the digest of its content, so that a changed file is noticed. Raises InputError for references, images or
+    videos in memory, which workers cannot read.
     """
     facts: dict[str, Any] = {}
     for option in fields(reading):
         value = getattr(reading, option.name)
-        if option.name in ("references", "images") and not isinstance(value, (str, os.PathLike, NoneType)):
+        if option.name in ("references", "images", "videos") and not isinstance(value, (str, os.PathLike, NoneType)):
             raise InputError(f"{option.name}: {type(value).__name__}, expected a path that every worker can read")
         if value != option.default:
             facts[option.name] = value if isinstance(value, bool) else os.fspath(value)
-    facts |= {name: hide_folder(facts[name]) for name in ("references", "images", "items") if name in facts}
+    facts |= {name: hide_folder(facts[name]) for name in ("references", "images", "videos", "items") if name in facts}
     if reading.references is not None:
         folder, name = split_address(os.fspath(reading.references))
         facts["references"] += f"#{digest(Storage.at(folder).read(name))}"

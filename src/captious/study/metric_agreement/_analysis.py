@@ -54,6 +54,8 @@ class Analysis:
     progress: Callable[[str], None] = field(default=lambda step: None)
     where: str = field(default="", kw_only=True)
     """The filter that the captions passed; empty where there is none."""
+    digits: int | None = field(default=None, kw_only=True)
+    """Decimals to which values were rounded; None if they were not."""
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
@@ -152,6 +154,7 @@ class Analysis:
             *([f"where:{self.where}"] if self.where else []),
             f"statistic:{self.statistic}",
             f"rows:{self.rows}",
+            *([f"digits:{self.digits}"] if self.digits is not None else []),
         ]
         parts += [f"items:{self.design.items}", f"images:{self.design.clusters}", *sign_left_out(self.ratings.dropped)]
         parts += [f"ci:{self.resampling.signature('images')}"] if self.resampling.samples else []

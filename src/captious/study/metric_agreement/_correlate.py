@@ -16,7 +16,7 @@ from captious.io.join import set_language
 from captious.options import SAMPLES, Missing, Resampling, Runtime, get_choices
 from captious.render.exports import to_arrow, to_json_value
 from captious.runs.filters import match_rows
-from captious.study._design import Pairs, RatingRows, build_design, find_family
+from captious.study._design import BY_RATER, Pairs, RatingRows, build_design, find_family
 from captious.study.judgments import Preferences, Ratings, as_ratings
 from captious.study.metric_agreement._contests import TestName
 from captious.study.metric_agreement.study import Study
@@ -90,7 +90,11 @@ def correlate(
     protocol = as_recipe(recipe) if recipe is not None else None
     ratings = _set_language(as_ratings(ratings, protocol, references, images, missing), language)
     recipe = protocol or Recipe(ratings.name, ())
+    if statistic in BY_RATER:
+        recipe = replace(recipe, statistic=statistic)  # type: ignore[arg-type]
     scores = collect_scores(ratings, metrics, missing, progress, runtime)
+    if recipe.digits is not None:
+        scores = [replace(score, values=np.round(score.values, recipe.digits)) for score in scores]
     if where is not None:
         ratings, scores = _filter_ratings(ratings, scores, where)
     available = np.all([~np.isnan(score.values) for score in scores], axis=0)
@@ -120,6 +124,7 @@ def correlate(
         progress or (lambda step: None),
         _drop_humans(ratings, scores, recipe, again),
         where=where or "",
+        digits=recipe.digits,
     )
 
 

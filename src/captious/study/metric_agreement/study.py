@@ -45,7 +45,7 @@ from captious.stats.correlation import spearman
 from captious.stats.kendall import Kendall
 from captious.stats.pairwise import PRIOR, bradley_terry, count_wins
 from captious.stats.ranks import format_ranks, rank_breaks, rank_note
-from captious.study._design import Pairs, RatingRows
+from captious.study._design import BY_RATER, Pairs, RatingRows
 from captious.study._statistic_columns import (
     estimates_series,
     explain_columns,
@@ -209,7 +209,7 @@ class Study(Analysis, Result):
         """List the statistics that the table prints, the headline first, then the other tau."""
         if isinstance(self.design, Pairs):
             return [self.statistic, *(name for name in self.design.families if name != self.statistic)]
-        rest = ("tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "one_minus_r2")
+        rest = (*BY_RATER, "tau_b", "tau_c", "spearman", "pearson", "sample_tau", "accuracy_eq", "one_minus_r2")
         return [self.statistic, *(name for name in rest if name in self.design.families and name != self.statistic)]
 
     def _build_metrics_table(self, key: str, title: str) -> Table:
