@@ -45,7 +45,7 @@ T = TypeVar("T")
 PIECE = 1 << 20
 
 
-class Opened(NamedTuple):
+class OpenClip(NamedTuple):
     """A file that a worker opened."""
 
     digest: bytes
@@ -98,12 +98,12 @@ class ClipProcess:
             self._start_child()
             raise UnreadableVideo(f"{source}: {why or 'brought its decoder down'}") from None
 
-    def open(self, source: VideoSource) -> Opened:
+    def open(self, source: VideoSource) -> OpenClip:
         """Open a file. Raise UnreadableVideo if it cannot be used."""
         if isinstance(source, VideoData):
             source = VideoData(source.value, source.name)
         self.child.pipes.send(source)
-        opened: Opened = self._receive()
+        opened: OpenClip = self._receive()
         return opened
 
     def decode(self, wanted: Sequence[Sequence[int]]) -> Decoded | Timeline:
@@ -157,7 +157,7 @@ def serve(parent: Pipes) -> None:
             parent.send(str(error) or f"{source}: needs more memory than there is")
             continue
         try:
-            parent.send(Opened(_digest_source(source), file.timeline))
+            parent.send(OpenClip(_digest_source(source), file.timeline))
             while (wanted := parent.receive()) is not None:
                 try:
                     parent.send(_decode_wanted(file, preparations, wanted))

@@ -27,6 +27,8 @@ class EventMetric(Metric):
     """A metric of dense captions; an item is a video with its predicted and its reference events."""
 
     languages: ClassVar[tuple[str, ...]] = ("en",)
+    undefined_reason: ClassVar[str] = "no references in this file"
+    undefined_by_caption: ClassVar[bool] = False
 
     def _choose_files(self, captions: CaptionSet, files: str, joint: Sequence[str]) -> list[int | None]:
         """Return the files of references whose values are averaged; None stands for all files together."""
