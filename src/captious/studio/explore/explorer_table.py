@@ -517,7 +517,8 @@ def _list_loaded_columns(run: SystemRun, held: bool) -> list[str]:
     """Return the columns of a run that are loaded."""
     further = [name for name in ("references", "unscored") if held and name in run.rows.schema.names]
     counted = [name for name in ("words",) if name in run.rows.schema.names]
-    return ["id", "candidates", *counted, *run.run.metrics, *run.fields, *further]
+    # The metric `words` is the column of the count.
+    return list(dict.fromkeys(["id", "candidates", *counted, *run.run.metrics, *run.fields, *further]))
 
 
 def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
@@ -545,6 +546,8 @@ def _build_select(system: int, run: SystemRun, keys: Sequence[str], places: Mapp
                 columns.append(f"{list_caption_columns(sql)['words'].sql} AS w{system}")
         elif name == "words":
             columns.append(f"CAST({sql} AS DOUBLE) AS w{system}")
+            if name in run.signatures:
+                columns.append(f"CAST({sql} AS DOUBLE) AS m{system}_{keys.index(name)}")
         elif name == "references":
             columns.append(f"{sql} AS q_{system}")
         elif name == "unscored":
