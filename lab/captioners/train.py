@@ -79,8 +79,7 @@ PAPER = {
 }
 # Smaller models that two cores train in minutes.
 QUICK = {
-    name: replace(settings, epochs=6 if settings.decay else 10, batch=32, rate=2e-3, width=128, pretraining=0)
-    for name, settings in PAPER.items()
+    name: replace(settings, epochs=6, batch=32, rate=2e-3, width=128, pretraining=0) for name, settings in PAPER.items()
 }
 
 

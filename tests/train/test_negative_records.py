@@ -45,10 +45,10 @@ def test_a_row_says_what_was_done(pets, tagger):
 
 def test_a_sample_shows_each_image_once_before_any_twice(pets, tagger):
     made = make_negatives(pets, ("random", "repeat"), tagger=tagger)
-    chosen = NegativeSample(made, 6).chosen()
+    chosen = NegativeSample(made, 6).draw_examples()
     assert {made.ids[number] for number in chosen["random"]} == set(pets.ids)
     assert [made.caption[n] for n in chosen["random"]] == [made.caption[n] for n in chosen["repeat"]]
-    assert len(NegativeSample(made, 100).chosen()["random"]) == 12
+    assert len(NegativeSample(made, 100).draw_examples()["random"]) == 12
 
 
 def test_changed_words_are_marked(tagger):

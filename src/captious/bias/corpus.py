@@ -112,9 +112,10 @@ class AuditedCaptioner:
         humans: Mapping[str, Sequence[str]],
         number: int | None = None,
     ) -> AuditedCaptioner:
-        """Join by id. Images without a label are left out and counted; images without human captions are an error.
+        """Join labels, captions and human captions by id.
 
-        ``number`` human captions are used of each image, and images with fewer are left out; by default five, or as
+        Images without a label are left out and counted; images without human captions are an error. The first
+        ``number`` human captions of each image are used, and images with fewer are left out; by default five, or as
         many as every image has.
         """
         texts = {str(key): text for key, text in captions.items()}
@@ -130,20 +131,20 @@ class AuditedCaptioner:
                 f"{name}: {_format_ids(without)} without human captions, expected references for every image"
             )
         counts = Counter(len(people[key]) for key in ids)
-        used = number or min(HUMANS, min(counts, default=HUMANS))
-        short = [key for key in ids if len(people[key]) < used]
+        per_image = number or min(HUMANS, min(counts, default=HUMANS))
+        short = [key for key in ids if len(people[key]) < per_image]
         if short:
-            notes.append(f"{_format_ids(short)} with fewer than {used} human captions left out")
-            ids = [key for key in ids if len(people[key]) >= used]
+            notes.append(f"{_format_ids(short)} with fewer than {per_image} human captions left out")
+            ids = [key for key in ids if len(people[key]) >= per_image]
         if len(counts) > 1:
             numbers = ", ".join(f"{count} × {length}" for length, count in sorted(counts.items()))
-            notes.append(f"images have unequal numbers of human captions ({numbers}); the first {used} are used")
+            notes.append(f"images have unequal numbers of human captions ({numbers}); the first {per_image} are used")
         subject = cls(
             name,
             tuple(ids),
             tuple(label_of[key] for key in ids),
             tuple(texts[key] for key in ids),
-            tuple(tuple(people[key][:used]) for key in ids),
+            tuple(tuple(people[key][:per_image]) for key in ids),
             tuple(notes),
         )
         list_classes(subject.labels, name)
@@ -155,17 +156,17 @@ CAPTION_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".jsonl.gz", ".j
 
 
 def list_captioner_files(sources: Sequence[str]) -> list[str]:
-    """Return the files, with those of a folder in its place, by name; a folder without any is an error."""
+    """Replace each folder by its files of captions, sorted by name; raise InputError for a folder without any."""
     files: list[str] = []
     for source in sources:
         folder = Path(source)
         if not folder.is_dir():
             files.append(source)
             continue
-        found = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith(CAPTION_FILES))
-        if not found:
+        paths = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith(CAPTION_FILES))
+        if not paths:
             raise InputError(f"{source}: a folder without files of captions ({', '.join(CAPTION_FILES[:5])})")
-        files += [str(path) for path in found]
+        files += [str(path) for path in paths]
     return files
 
 
@@ -199,6 +200,7 @@ def read_subjects(
     for name, source in zip(names, sources, strict=True):
         for column in columns or [None]:
             rows = gather_candidates(read_rows(source, reading.format), replace(reading, candidate_column=column))
+            # A captioner is called by what distinguishes it: its source, its column, or both.
             parts = [name] * (len(sources) > 1) + [column] * (len(columns) > 1)
             full_name = "-".join(filter(None, parts)) or column or name
             own_labels = _collect_labels(get_name(source), rows, humans, label) if by_id is None else by_id
@@ -329,6 +331,7 @@ class MaskedCorpus:
         model = tokenize_captions(subject.captions, protocol.style)
         humans = [tokenize_captions(column, protocol.style) for column in zip(*subject.humans, strict=True)]
         people = [caption for column in humans for caption in column]
+        # RELIC chose its vocabulary from words between spaces, so it needs the captions before tokenization.
         raw = (subject.captions, [text for texts in subject.humans for text in texts]) if protocol.spaces else None
         allowed = choose_vocabulary(protocol.vocabulary, subject.name, model, people, raw)
         numbers = {label: number for number, label in enumerate(classes)}

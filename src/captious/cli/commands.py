@@ -74,6 +74,7 @@ class Command(click.Command):
         except InputError as error:
             from captious.io.rows import EXPECTED
 
+            # EXPECTED lists Python objects, which nobody can pass on a command line.
             message = str(error).replace(f"expected {EXPECTED}", "expected a file of captions")
             error.args = (replace_arguments(message, self.own_params),)
             raise
@@ -114,7 +115,7 @@ class Command(click.Command):
                 and param.required
                 and not isinstance(values.get(param.name), (str, tuple))
             ):
-                # A flag that takes several words has taken the argument, too.
+                # A flag that takes several words has taken the argument as one of them.
                 for flag in {*flags}.intersection(args):
                     ctx.fail(f"no {param.metavar}, expected it before {flag}")
         # Click itself would silently use the last of several values.
@@ -122,9 +123,9 @@ class Command(click.Command):
             if number > 1 and not param.multiple:
                 ctx.fail(f"{param.opts[0]} is given {number} times, expected once")
         if extra:
-            ctx.fail(f"unexpected argument {extra[0]}{self._hint(extra)}")
+            ctx.fail(f"unexpected argument {extra[0]}{self._format_hint(extra)}")
 
-    def _hint(self, extra: Sequence[str]) -> str:
+    def _format_hint(self, extra: Sequence[str]) -> str:
         """Return a hint about extra arguments: quote the pattern of the shards, or pass references with -r."""
         names = {param.name for param in self.own_params}
         if len(extra) > 1 and {"predictions", "engine"} <= names:
@@ -188,9 +189,9 @@ class CommandGroup(click.Group):
     def format_full_help(self, ctx: click.Context) -> str:
         """Return the help with the commands of groups, each in the panel of its group."""
         rows = []
-        for name, one in self.commands.items():
-            inner = one.commands.items() if isinstance(one, CommandGroup) else ()
-            rows += [(f"{name} {own}", leaf, one) for own, leaf in inner] or [(name, one, one)]
+        for name, outer in self.commands.items():
+            inner = outer.commands.items() if isinstance(outer, CommandGroup) else ()
+            rows += [(f"{name} {inner_name}", one, outer) for inner_name, one in inner] or [(name, outer, outer)]
         return self._format_commands(ctx, rows)
 
     def _format_commands(self, ctx: click.Context, commands: Sequence[tuple[str, click.Command, click.Command]]) -> str:
@@ -247,7 +248,7 @@ def replace_arguments(message: str, params: Sequence[Param]) -> str:
     """
     options = {param.name: param for param in params if not isinstance(param.option, Argument)}
 
-    def flag(match: re.Match[str]) -> str:
+    def replace_one(match: re.Match[str]) -> str:
         param = options.get(match["name"] or "")
         if param is None:
             return match[0]
@@ -255,12 +256,12 @@ def replace_arguments(message: str, params: Sequence[Param]) -> str:
         value = match["value"].rstrip(".…:")
         punctuation = match["value"][len(value) :] if value else ""
         if param.kind is bool:
-            # A flag sets the opposite of a switch's default. There is none for the default itself: it stays.
+            # A switch's flag sets the opposite of its default. No flag sets the default, so that argument stays.
             return param.flag + punctuation if value == str(not param.default) else match[0]
         value = value.strip("'")
         return f"{param.flag} {value}{punctuation}" if value else param.flag
 
-    return _ARGUMENT.sub(flag, _READING.sub(r"\1", message))
+    return _ARGUMENT.sub(replace_one, _READING.sub(r"\1", message))
 
 
 def _repeat_flags(args: Sequence[str], flags: Sequence[str]) -> list[str]:

@@ -199,9 +199,10 @@ def arena(
 
 def view(
     runs: Runs,
-    session: Annotated[Session, Only("images", "out", "overwrite")],
+    session: Annotated[Session, Only("images", "videos", "out", "overwrite")],
     listening: Listening,
     audio: Annotated[Path | None, Option("Folder of the sounds, found by file name or id.", metavar="FOLDER")] = None,
+    most_size: Annotated[str, Option("Most that the videos beside a page of --out take.", metavar="SIZE")] = "500MB",
     browser: Browser = True,
 ) -> None:
     """Explore runs in a browser: sort, filter and compare all items, and see each in full.
@@ -212,18 +213,20 @@ def view(
 
     Example: captious view run1/
     Example: captious view baseline=run1/ ours=run2/ --ratings export/ratings.jsonl --images photos/
+    Example: captious view run1/ --videos clips/
     Example: captious view run1/ --out site/
     """
     if session.output.out is not None:
         if listening != Listening():
             raise InputError("out=... as well as host=... or port=..., expected a folder to write or a server")
-        _write_site(runs, session, Path(session.output.out), audio)
+        _write_site(runs, session, Path(session.output.out), audio, most_size)
         return
     from captious.studio.explore.explorer_server import ExplorerServer
 
-    place = (listening.host, listening.port)
     report = _get_reward_report(runs, session)
-    server = ExplorerServer.of(runs.folders(), runs.ratings, _find_image_folder(runs, session), *place, audio, report)
+    images, videos = _find_image_folder(runs, session), session.reading.videos
+    listener = (listening.host, listening.port)
+    server = ExplorerServer.of(runs.folders(), runs.ratings, images, *listener, audio, videos, report)
     click.echo(f"Open {server.link}")
     _print_columns(runs)
     click.echo("Ctrl-C ends it.", err=True)
@@ -277,7 +280,7 @@ def _get_reward_report(runs: Runs, session: Session) -> Callable[[], Document] |
     return report
 
 
-def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None) -> None:
+def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None, most_size: str) -> None:
     from captious._core.files import refuse_occupied
     from captious.render.progress import display
     from captious.render.terminal import warn
@@ -286,10 +289,12 @@ def _write_site(runs: Runs, session: Session, out: Path, audio: Path | None) -> 
 
     refuse_occupied(out, session.output.overwrite)
     with display() as shown:
-        table = open_table(runs.folders(), runs.ratings, _find_image_folder(runs, session), audio)
+        images, videos = _find_image_folder(runs, session), session.reading.videos
+        table = open_table(runs.folders(), runs.ratings, images, audio, videos)
         report = _get_reward_report(runs, session)
         document = report() if report else None
-        unreadable = export_site(table, out, session.output.overwrite, partial(shown.advance, "images"), document)
+        step = partial(shown.advance, "images")
+        unreadable = export_site(table, out, session.output.overwrite, step, document, most_size)
     number = f"{unreadable} image{'s' * (unreadable != 1)} could not be read"
     warn([*table.warnings, *([number] if unreadable else [])])
     _print_columns(runs)

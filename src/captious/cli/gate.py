@@ -57,7 +57,7 @@ class CIFiles(Options):
             _append_summary(target, shown)
 
     def write_error(self, message: str) -> None:
-        """Write into the files that CI shows why there is no verdict."""
+        """Write the reason why there is no verdict into the files that CI shows."""
         from captious.gating.junit import format_junit_error
         from captious.render import Document
 
@@ -79,7 +79,10 @@ class OtherTasks(Options):
     changed: Annotated[float, Option("For a plan: share of captions that change.", min=0, max=1, rare=True)] = 0.2
 
     def refuse_contradictions(self, for_verdicts: Mapping[str, Any]) -> None:
-        """Raise InputError for options that contradict each other, such as those that need a verdict."""
+        """Raise InputError for options that contradict each other.
+
+        ``for_verdicts`` are the options in use that need a verdict; a plan and an update have none.
+        """
         name = next(iter(for_verdicts), None)
         if name and (self.plan or self.update):
             raise InputError(f"{name}={for_verdicts[name]!r} is for a verdict; plan=True and update=True give none")

@@ -19,9 +19,9 @@ def graphs(
     session: Annotated[
         Session,
         Only(
-            *("references", "missing", "several", "format", "id_column", "references_id_column", "candidate_column"),
-            "unpack_limit",
-            *("references_column", "out", "overwrite", "json", "cache"),
+            *("references", "missing", "several", "format", "unpack_limit"),
+            *("id_column", "references_id_column", "candidate_column", "references_column"),
+            *("out", "overwrite", "json", "cache"),
         ),
     ],
     parser: Annotated[str, Option("spaCy model that parses: name or folder.", metavar="MODEL")] = "en_core_web_sm",
@@ -36,15 +36,16 @@ def graphs(
     from captious.metrics.spice.listing import build_scene_graphs
 
     output = session.output
-    lines = output.out if output.out is not None and Path(output.out).suffix.lower() == ".jsonl" else None
-    if lines is not None:
-        refuse_existing(lines, output.overwrite)
+    tuples_file = output.out if output.out is not None and Path(output.out).suffix.lower() == ".jsonl" else None
+    if tuples_file is not None:
+        # Written below; only a folder is left to `deliver`.
+        refuse_existing(tuples_file, output.overwrite)
         session = replace(session, output=replace(output, out=None))
     with session.working() as step:
         result = build_scene_graphs(session.read_and_warn(captions), parser, step)
-        if lines is not None:
+        if tuples_file is not None:
             step("writing")
-            result.save_lines(lines)
+            result.save_lines(tuples_file)
     session.deliver(result)
-    if lines is not None:
-        click.echo(f"written: {lines}", err=True)
+    if tuples_file is not None:
+        click.echo(f"written: {tuples_file}", err=True)

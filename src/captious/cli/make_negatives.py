@@ -50,14 +50,16 @@ def negatives(
     if "hard" not in wanted and (reading.images or encoder or image_features):
         raise InputError("--images, --encoder and --image-features are for hard negatives; add hard to --kinds")
     refuse_existing(output.out, output.overwrite)
+    # The file is written below, so neither the session nor `deliver` should write it.
     with replace(session, output=replace(output, out=None)).working() as step:
         gathered = gather_references(read_rows(captions), reading).references
         if not gathered:
             raise InputError(f"{captions}: contains no captions")
         corpus = CaptionCorpus.of(gathered, captions)
         refuse_other_than_english(captions, "negatives are made", corpus.texts)
-        hard = (reading.images, encoder, image_features) if "hard" in wanted else None
-        vectors, warnings = compute_image_vectors(corpus, *hard) if hard else (None, ())
+        vectors, warnings = None, tuple[str, ...]()
+        if "hard" in wanted:
+            vectors, warnings = compute_image_vectors(corpus, reading.images, encoder, image_features)
         step("making wrong captions")
         wrong = make_negatives(corpus, wanted, seed=seed, features=vectors, tagger=tag, legacy=legacy)
         if output.out is not None:

@@ -64,7 +64,7 @@ RELEASE = Act("all", "released by the owner")
 @command(app)
 def new(
     study: StudyFile,
-    session: Annotated[Session, Only("references", "images", "missing", "overwrite", "json")],
+    session: Annotated[Session, Only("references", "images", "videos", "missing", "overwrite", "json")],
     kind: Annotated[KindName | None, Option("Kind of task.")] = None,
     template: Annotated[
         str | None,
@@ -100,12 +100,8 @@ def new(
     Example: captious studio new study.toml --template capeval1k --captions four/*.jsonl --without train.txt --items 250
     Example: captious studio new study-2.toml --rest-of study.toml
     """
-    from captious._core.files import refuse_existing, write_atomically
-    from captious.render.terminal import warn
+    from captious._core.files import refuse_existing
     from captious.studio.collect.new import new_plan
-    from captious.studio.collect.rating_tasks import build_tasks
-    from captious.studio.collect.study_check import find_empty_captions
-    from captious.studio.collect.study_plan import parse_plan
 
     refuse_existing(study, session.output.overwrite)
     if rest_of is not None:
@@ -124,19 +120,30 @@ def new(
         tasks=tasks,
         references=reading.references,
         images=reading.images,
+        videos=reading.videos,
         ids=ids,
         without=without,
         items=items,
         missing=reading.missing,
         title=title,
     )
+    _write_study(study, text, session)
+
+
+def _write_study(study: Path, text: str, session: Session) -> None:
+    """Write the file of a study whose tasks can be built, and print how many there are."""
+    from captious._core.files import write_atomically
+    from captious.render.terminal import warn
+    from captious.studio.collect.rating_tasks import build_tasks
+    from captious.studio.collect.study_check import find_empty_captions
+    from captious.studio.collect.study_plan import parse_plan
+
     built = build_tasks(parse_plan(text, study))
     with write_atomically(study) as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
     warn([finding.message for finding in find_empty_captions(built)])
-    facts = {"file": str(study), "tasks": len(built)}
     line = f"{study}: {len(built):,} tasks; change it as you like, then: captious studio check {study}"
-    click.echo(json.dumps(facts, indent=2) if session.output.json else line)
+    _print_report(session, line, file=str(study), tasks=len(built))
 
 
 def _new_rest(study: Path, source: Path, session: Session) -> None:

@@ -69,7 +69,7 @@ class Module(hugging_face.Metric):  # type: ignore[misc]  # evaluate has no type
     def compute(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> dict[str, Any] | None:
         """Compute the values of the inputs added before, or of these.
 
-        Usage of positional arguments is not allowed to prevent mistakes.
+        All arguments are keywords, so that predictions and references cannot be exchanged by mistake.
         """
         if predictions is None and references is None and self.writer is None:
             raise InputError("predictions: none was added, expected predictions=... here, or add_batch(...) before")
@@ -110,6 +110,7 @@ class Captious(Module):
             choices["references"] = (texts, text)
         if "image" in needs:
             choices["images"] = (text,)
+        # One entry per combination of inputs that are a text or a list of texts: evaluate takes the first that fits.
         return hugging_face.MetricInfo(
             description=f"captious: {', '.join(metric.label for metric in self.metrics)}",
             citation="\n".join(dict.fromkeys(metric.citation for metric in self.metrics if metric.citation)),

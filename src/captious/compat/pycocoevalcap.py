@@ -99,8 +99,10 @@ def _compute_bleu_scores(
 ) -> tuple[list[float], list[list[float]]]:
     total = rows.sum(axis=0)
     if verbose:
-        length, whole, *counts = map(int, total)
-        reference_length = float(total[1]) if average else whole
+        # Columns: length of captions, length of references, then correct and possible n-grams of each order.
+        length, reference, *counts = map(int, total)
+        # Only an average length has decimals; the original prints the others as whole numbers.
+        reference_length = float(total[1]) if average else reference
         print({"testlen": length, "reflen": reference_length, "guess": counts[1::2], "correct": counts[::2]})
         print("ratio:", (length + bleu.TINY) / (reference_length + bleu.SMALL))
     orders = range(1, n + 1)
@@ -174,7 +176,9 @@ class BleuScorer(_Collector):
         ``option`` selects the reference length of an item; by default the average for a single item, otherwise the
         closest.
         """
-        return _compute_bleu_scores(self._compute_rows(option), self.n, verbose, self._choose(option) == "average")
+        return _compute_bleu_scores(
+            self._compute_rows(option), self.n, verbose, self._resolve_option(option) == "average"
+        )
 
     def recompute_score(
         self, option: ReferenceLength | None = None, verbose: int = 0
@@ -206,14 +210,14 @@ class BleuScorer(_Collector):
         """Return the ratio of caption length to reference length."""
         return (self.testlen(option) + bleu.TINY) / (self.reflen(option) + bleu.SMALL)
 
-    def _choose(self, option: ReferenceLength | None) -> ReferenceLength:
+    def _resolve_option(self, option: ReferenceLength | None) -> ReferenceLength:
         option = option or ("average" if self.size() == 1 else "closest")
         if option not in get_args(ReferenceLength):
             raise InputError(f"option={option!r}, expected {', '.join(get_args(ReferenceLength))}")
         return option
 
     def _compute_rows(self, option: ReferenceLength | None) -> Floats:
-        option = self._choose(option)
+        option = self._resolve_option(option)
         rows = _compute_bleu_rows(self._build_set(), self.n).astype(np.float64)
         if self.special_reflen is not None:
             rows[:, 1] = self.special_reflen
@@ -270,6 +274,8 @@ _HIDDEN = re.compile(r"\A(?= |\Z)|(?<= )(?= |\Z)|[^\S ]")
 
 def _mark_hidden_tokens(texts: Ragged) -> Ragged:
     r"""Insert a private-use character for each empty token and each white-space character other than a space.
+
+    Splitting at white space then gives the tokens of the original, which splits at single spaces.
 
     >>> (text,) = _mark_hidden_tokens(Ragged.of([["a  dog\truns "]])).values
     >>> [token.encode("ascii", "replace") for token in text.split()]
@@ -353,7 +359,7 @@ class CiderScorer(_Collector):
         return [None if text is None else precook(text, self.n) for text in self._tests]
 
     def compute_doc_freq(self) -> None:
-        """Fill ``document_frequency``: in the references of how many items each n-gram occurs."""
+        """Fill ``document_frequency``: the number of items in whose references each n-gram occurs."""
         counts = Counter(gram for texts in self.crefs for gram in set(chain.from_iterable(texts)))
         self.document_frequency = defaultdict(float, {gram: float(number) for gram, number in counts.items()})
 
@@ -415,13 +421,17 @@ class SpiceScorer:
             {
                 subset.capitalize(): {
                     **dict(
-                        zip(names, graphs.score_graphs(ours, theirs, subset, metric.matching).tolist(), strict=True)
+                        zip(
+                            names,
+                            graphs.score_graphs(candidate, reference, subset, metric.matching).tolist(),
+                            strict=True,
+                        )
                     ),
                     "numImages": 1.0,
                 }
                 for subset in get_args(graphs.Subset)
             }
-            for ours, theirs in zip(candidates, references, strict=True)
+            for candidate, reference in zip(candidates, references, strict=True)
         ]
         return np.mean([one["All"]["f"] for one in scores]), scores
 
@@ -635,15 +645,15 @@ def _build_captions(gts: Captions, res: Captions, several: bool = False) -> Capt
     for name, captions in (("gts", gts), ("res", res)):
         if not isinstance(captions, Mapping):
             raise InputError(f"{name} is {type(captions).__name__}, expected {{image id: [captions]}}")
-    _refuse(gts.keys() - res.keys(), "res is missing", "of gts")
-    _refuse(res.keys() - gts.keys(), "gts is missing", "of res")
+    _refuse_unmatched(gts.keys() - res.keys(), "res is missing", "of gts")
+    _refuse_unmatched(res.keys() - gts.keys(), "gts is missing", "of res")
     if not gts:
         raise InputError("gts and res are empty, expected captions by image id")
     if several:
-        _check("res", res, lambda number: number >= 1, "a list of at least one caption")
+        _check_texts("res", res, lambda number: number >= 1, "a list of at least one caption")
     else:
-        _check("res", res, lambda number: number == 1, "a list of one caption")
-    _check("gts", gts, lambda number: number >= 1, "a list of at least one reference")
+        _check_texts("res", res, lambda number: number == 1, "a list of one caption")
+    _check_texts("gts", gts, lambda number: number >= 1, "a list of at least one reference")
     return CaptionSet(
         ids=tuple(map(str, range(len(gts)))),  # the image ids may be of any type
         candidates=Ragged.of(res[key] for key in gts),
@@ -658,12 +668,13 @@ def _compute_values(metric: MeanMetric, captions: CaptionSet) -> Floats:
     return metric.aggregate(rows)
 
 
-def _refuse(ids: Collection[Any], what: str, whose: str) -> None:
+def _refuse_unmatched(ids: Collection[Any], lack: str, owner: str) -> None:
     if ids:
-        raise InputError(f"{what} {len(ids)} ids {whose}, such as {next(iter(ids))!r}")
+        raise InputError(f"{lack} {len(ids)} ids {owner}, such as {next(iter(ids))!r}")
 
 
-def _check(name: str, captions: Captions, fits: Callable[[int], bool], expected: str) -> None:
+def _check_texts(name: str, captions: Captions, fits: Callable[[int], bool], expected: str) -> None:
+    """Raise InputError unless the number of texts of every id fits, and all texts are of type str."""
     for key, texts in captions.items():
         if not isinstance(texts, (list, tuple)) or not fits(len(texts)):
             number = f"{len(texts)} captions" if isinstance(texts, (list, tuple)) else repr(texts)[:60]

@@ -40,7 +40,7 @@ class Pipes:
 
 
 class Child:
-    """A process that runs one function, which gets the `Pipes` to this one; ``descriptors`` are inherited."""
+    """A process that calls one function with the `Pipes` to this process; it inherits the file ``descriptors``."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Child:
         self.pipes = Pipes(cast(IO[bytes], self.process.stdout), cast(IO[bytes], self.process.stdin))
 
     def kill(self) -> None:
-        """Kill the process. A thread that waits for a message then gets one of `GONE`."""
+        """Kill the process. A thread that waits for a message of it gets one of the exceptions `GONE`."""
         self.process.kill()
         self.process.wait()
 

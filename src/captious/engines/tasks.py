@@ -15,7 +15,7 @@ from captious.options import Engine, get_runtime
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-# Runs once in each worker and gives the function of a task. It holds what is costly to make, such as a model.
+# Runs once in each worker and returns the function of a task, which keeps what is costly to make, such as a model.
 Setup = Callable[[], Callable[[Task], Result]]
 
 
@@ -28,7 +28,7 @@ class Finished(Generic[Result]):
     result: Result | None = None
     error: str = ""
     deaths: tuple[str, ...] = ()
-    """Why each worker died that had the task before; nothing of a task that was given up, whose error says it."""
+    """Why earlier workers of the task died; empty for a task that was given up, because its error says so."""
 
 
 def describe_deaths(ends: Iterable[Finished[Any]], what: str = "task") -> str:
@@ -63,14 +63,14 @@ def run_tasks(
     if executor == "serial":
         return _run_serially(setup, tasks)
     if executor == "processes":
-        return _with_deaths_logged(run_in_processes(setup, tasks, engine))
+        return _log_deaths(run_in_processes(setup, tasks, engine))
     from captious.engines.ray import run_on_ray
 
-    return _with_deaths_logged(run_on_ray(setup, tasks, engine))
+    return _log_deaths(run_on_ray(setup, tasks, engine))
 
 
-def _with_deaths_logged(ends: Generator[Finished[Result], None, None]) -> Generator[Finished[Result], None, None]:
-    """Yield all ends, and then log how many tasks were begun again."""
+def _log_deaths(ends: Generator[Finished[Result], None, None]) -> Generator[Finished[Result], None, None]:
+    """Yield the tasks as they end; then log how many were started again."""
     repeated: list[Finished[Any]] = []
     with closing(ends):
         for end in ends:

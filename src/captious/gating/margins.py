@@ -108,18 +108,19 @@ def parse_margins(margin: Margins | None) -> GateFile:
     texts = [os.fspath(margin)] if isinstance(margin, (str, os.PathLike)) else list(map(str, margin))
     if len(texts) == 1 and texts[0].endswith(".toml"):
         return GateFile.read(texts[0])
-    every, named = "", dict[str, float | str]()
+    default, named = "", dict[str, float | str]()
     for part in (part for text in texts for part in split_specs(text)):
         name, equals, value = part.rpartition("=")
+        # In bleu(n=4) the last equals sign is that of a parameter, so the text names no margin.
         if equals and (")" not in value):
             if name.strip() in named:
                 raise InputError(f"margin {part!r}: {name.strip()} has two margins, expected one")
             named[name.strip()] = value
-        elif every:
-            raise InputError(f"margin {part!r} as well as {every!r}, expected one for all metrics")
+        elif default:
+            raise InputError(f"margin {part!r} as well as {default!r}, expected one for all metrics")
         else:
-            every = part
-    return GateFile(margin=every, margins=named)
+            default = part
+    return GateFile(margin=default, margins=named)
 
 
 def match_margins(by_name: Mapping[str, AllowedLoss], labels: Mapping[str, str]) -> dict[str, AllowedLoss]:
@@ -127,18 +128,19 @@ def match_margins(by_name: Mapping[str, AllowedLoss], labels: Mapping[str, str])
 
     A name of several metrics, such as ``bleu``, means all of those that are tested.
     """
-    found: dict[str, AllowedLoss] = {}
+    margins: dict[str, AllowedLoss] = {}
     for name, loss in by_name.items():
         for key in _find_metrics(name, labels) if name else ():
-            found[key] = loss
-    lacking = [key for key in labels if key not in found]
-    if lacking and "" not in by_name:
-        known = f"{lacking[0]}=0.02" if by_name else "1%"
-        raise InputError(f"no margin for {', '.join(lacking)}, expected one such as margin={known}")
-    return {key: found.get(key, by_name.get("", AllowedLoss(0))) for key in labels}
+            margins[key] = loss
+    missing = [key for key in labels if key not in margins]
+    if missing and "" not in by_name:
+        example = f"{missing[0]}=0.02" if by_name else "1%"
+        raise InputError(f"no margin for {', '.join(missing)}, expected one such as margin={example}")
+    return {key: margins.get(key, by_name.get("", AllowedLoss(0))) for key in labels}
 
 
 def _find_metrics(name: str, labels: Mapping[str, str]) -> list[str]:
+    """Return the tested metrics that a name means: all of its variants, or the one with this label."""
     try:
         variants = [str(metric) for metric in parse_all(name)]
     except InputError:

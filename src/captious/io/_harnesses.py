@@ -26,12 +26,12 @@ class HarnessLayout(NamedTuple):
     """The columns that identify the log of a harness, and the function that translates its rows."""
 
     columns: frozenset[str]
-    """All of them are in every row."""
+    """The columns of every row."""
     foreign: frozenset[str]
-    """None of them is: such a table is somebody's own."""
+    """Columns that no row has: a table with one of them was not written by the harness."""
     translate: Callable[[Mapping[str, Any], str], dict[str, Any]]
     objects: frozenset[str] = frozenset()
-    """Those of ``columns`` that contain an object; in a table of one's own they may contain anything."""
+    """Those of ``columns`` that contain an object, which distinguishes the log from a user's own table."""
 
 
 def find_harness(fields: Mapping[str, Any]) -> Harness | None:
@@ -54,42 +54,43 @@ def translate_row(harness: Harness, fields: Mapping[str, Any], where: str) -> di
     Rollouts have no id if the trainer logged none; rows of aac-metrics never have one.
     """
     layout = LAYOUTS[harness]
-    if lacking := sorted(layout.columns - fields.keys()):
-        raise InputError(f"{where}: no column {lacking[0]!r}, expected one as {harness} writes it")
+    if missing := sorted(layout.columns - fields.keys()):
+        raise InputError(f"{where}: no column {missing[0]!r}, expected one as {harness} writes it")
     if plain := [name for name in layout.objects if not isinstance(fields[name], Mapping)]:
         raise InputError(
             f"{where}: {plain[0]} is {describe_value(fields[plain[0]])}, expected an object as {harness} has it"
         )
-    meant = layout.translate(fields, where)
+    translated = layout.translate(fields, where)
     kept = {
         name: value
         for name, value in fields.items()
         if name not in layout.columns
-        and name not in meant
+        and name not in translated
         and (name in IMAGE_COLUMNS or isinstance(value, (str, int, float, bool)))
     }
-    return meant | kept
+    return translated | kept
 
 
 def _translate_lmms_eval(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Translate a sample of lmms-eval, whose references are in the dictionaries of its metrics or printed as the
     target.
 
-    For some tasks the target is the name of a missing column, the word *answer*, which is no reference.
+    Only a list, or a printed one, is taken as references: of some tasks the target is the word *answer*, the name of a
+    column that their data do not have.
     """
     caption = fields["filtered_resps"]
     while isinstance(caption, list):
         if len(caption) != 1:
             raise InputError(f"{where}: filtered_resps holds {len(caption)} captions, expected one")
         caption = caption[0]
-    measured = [value for value in fields.values() if isinstance(value, Mapping) and "answer" in value]
-    key = next((one[name] for one in measured for name in ID_KEYS if one.get(name) is not None), fields["doc_id"])
-    meant = {"id": key, "caption": caption}
-    if measured:
-        return meant | {"references": measured[0]["answer"]}
+    dictionaries = [value for value in fields.values() if isinstance(value, Mapping) and "answer" in value]
+    key = next((one[name] for one in dictionaries for name in ID_KEYS if one.get(name) is not None), fields["doc_id"])
+    row = {"id": key, "caption": caption}
+    if dictionaries:
+        return row | {"references": dictionaries[0]["answer"]}
     target = fields.get("target")
     printed = isinstance(target, str) and target.lstrip().startswith(("[", "("))
-    return meant | ({"references": target} if printed or isinstance(target, list) else {})
+    return row | ({"references": target} if printed or isinstance(target, list) else {})
 
 
 def _translate_vlmevalkit(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -103,11 +104,11 @@ def _translate_evalscope(fields: Mapping[str, Any], where: str) -> dict[str, Any
     score = sample.get("score") if isinstance(sample, Mapping) else None
     if not isinstance(score, Mapping) or "prediction" not in score:
         raise InputError(f"{where}: sample_score has no score with a prediction, expected one as evalscope writes it")
-    meant = {"id": fields["index"], "caption": score["prediction"]}
+    row = {"id": fields["index"], "caption": score["prediction"]}
     metadata = sample.get("sample_metadata")
     references = metadata.get("references") if isinstance(metadata, Mapping) else None
     references = fields.get("target") if references is None else references
-    return meant | ({"references": references} if isinstance(references, list) and references else {})
+    return row | ({"references": references} if isinstance(references, list) and references else {})
 
 
 def _translate_trl(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -147,16 +148,16 @@ def _translate_aac_metrics(fields: Mapping[str, Any], where: str) -> dict[str, A
     return {"caption_predicted": fields["caption_predicted"], "caption_1": fields["caption_1"]}
 
 
-def _dream(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Read a video of tarsier's DREAM-1k.jsonl: the human description is the reference, and its events go with it."""
+def _translate_dream(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate a video of tarsier's DREAM-1k.jsonl: the human description is the reference; its events are kept."""
     text, events = fields["text"].get("response"), fields["extra_info"].get("events")
     if not isinstance(text, str) or not isinstance(events, list):
         raise InputError(f"{where}: no text.response with extra_info.events, expected both as DREAM-1K has them")
     return {"id": fields["idx"], "references": [text], "events": events, "subset": fields.get("dataset")}
 
 
-def _caparena(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Read an image of CapArena-Auto: the caption of its assigned baseline, and the human one as reference."""
+def _translate_caparena(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Translate an image of CapArena-Auto: the caption of its assigned baseline, and the human one as reference."""
     captions, baseline = fields["captions"], fields["ref_model"]
     if baseline not in captions:
         raise InputError(f"{where}: captions has no {baseline!r}, the ref_model, only {', '.join(map(str, captions))}")
@@ -169,9 +170,9 @@ _CAPTIONED = frozenset({"caption", "candidate", "prediction", "filtered_resps"})
 
 
 def _translate_personality(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Translate a row of PERSONALITY-CAPTIONS: the comment is the caption, with the additional ones the references.
+    """Translate a row of PERSONALITY-CAPTIONS: the comment is the caption, and all comments are the references.
 
-    Its two lists of candidates are for retrieval, and mostly of other images: they are left out.
+    The two lists of candidates are left out: they are for retrieval, and most of them describe other images.
     """
     more = fields.get("additional_comments")
     if more is not None and not isinstance(more, list):
@@ -199,10 +200,13 @@ LAYOUTS: dict[Harness, HarnessLayout] = {
         frozenset({"caption_predicted", "caption_1"}), frozenset(ID_COLUMNS), _translate_aac_metrics
     ),
     "dream-1k": HarnessLayout(
-        frozenset({"idx", "text", "extra_info"}), _OWN, _dream, objects=frozenset({"text", "extra_info"})
+        frozenset({"idx", "text", "extra_info"}), _OWN, _translate_dream, objects=frozenset({"text", "extra_info"})
     ),
     "caparena-auto": HarnessLayout(
-        frozenset({"captions", "ref_model"}), frozenset({"caption"}), _caparena, objects=frozenset({"captions"})
+        frozenset({"captions", "ref_model"}),
+        frozenset({"caption"}),
+        _translate_caparena,
+        objects=frozenset({"captions"}),
     ),
 }
 HARNESSES: tuple[str, ...] = get_args(Harness)

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -195,21 +195,33 @@ def match_images(
     """
     if isinstance(images, (str, os.PathLike)):
         return find_images(Path(images), ids, names)
-    if hasattr(images, "index") and hasattr(images, "to_dict"):  # a pandas series
-        images = images.to_dict()
-    if isinstance(images, Mapping):
-        by_id = {str(key): value for key, value in images.items()}
-        if ids and by_id.keys().isdisjoint(ids):
-            raise InputError(f"images: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
-    else:
-        entries = _list_images(images)
-        listed = ids if listed is None else listed
-        if len(entries) != len(listed):
-            raise InputError(
-                f"images: {len(entries)} for {len(listed)} captions, expected one for each, in their order"
-            )
-        by_id = dict(zip(listed, entries, strict=True))
+    by_id = index_by_id(images, "images", _list_images, ids, listed)
     return tuple(_check_image(by_id.get(key), key) for key in ids)
+
+
+def index_by_id(
+    values: Any,
+    what: str,
+    list_values: Callable[[Any], Sequence[Any]],
+    ids: Sequence[str],
+    listed: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return images or videos by id: from a dictionary by id, or from a list in the order of ``listed`` or ``ids``.
+
+    ``what`` names them in messages; ``list_values`` checks what is no dictionary and returns it as a list.
+    """
+    if hasattr(values, "index") and hasattr(values, "to_dict"):  # a pandas series
+        values = values.to_dict()
+    if isinstance(values, Mapping):
+        by_id = {str(key): value for key, value in values.items()}
+        if ids and by_id.keys().isdisjoint(ids):
+            raise InputError(f"{what}: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
+        return by_id
+    entries = list_values(values)
+    listed = ids if listed is None else listed
+    if len(entries) != len(listed):
+        raise InputError(f"{what}: {len(entries)} for {len(listed)} captions, expected one for each, in their order")
+    return dict(zip(listed, entries, strict=True))
 
 
 def _list_images(images: Any) -> Sequence[Any]:
@@ -275,6 +287,20 @@ class ImageFolder:
         image = next(filter(None, (*by_stem, *by_number)), None)
         return None if image is None else self.path / image
 
+    def find_all(self, ids: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+        """Return the path of each item's file, or the expected path if there is none; ``names`` may be empty.
+
+        Raise InputError if no item has one.
+        """
+        pairs = list(zip(ids, names or ("",) * len(ids), strict=True))
+        files = [self.find(name, key) for key, name in pairs]
+        paths = tuple(
+            str(file or self.path / (Path(name).name or key)) for file, (key, name) in zip(files, pairs, strict=True)
+        )
+        if ids and not any(files):
+            raise InputError(self.without(Path(paths[0]).name))
+        return paths
+
     def without(self, wanted: str) -> str:
         """Return the message for a folder without any matching image: the names tried and the files found."""
         stem = Path(wanted).stem
@@ -312,16 +338,8 @@ def _format_number(things: Sized, what: str) -> str:
 
 def find_images(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
     """Return the path of each item's image as `ImageFolder` finds it, or the expected path if there is none."""
-    images, paths = ImageFolder(folder), []
-    any_found = False
-    for key, value in zip(ids, names or (None,) * len(ids), strict=True):
-        name = str(value) if value and not isinstance(value, ImageData) else ""
-        image = images.find(name, key)
-        any_found = any_found or image is not None
-        paths.append(str(image or images.path / (Path(name).name or key)))
-    if ids and not any_found:
-        raise InputError(images.without(Path(paths[0]).name))
-    return tuple(paths)
+    texts = [str(value) if value and not isinstance(value, ImageData) else "" for value in names or ()]
+    return ImageFolder(folder).find_all(ids, texts)
 
 
 def index_images(folder: str | Path) -> dict[str, str]:

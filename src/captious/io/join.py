@@ -186,16 +186,7 @@ def gather_candidates(
             continue
         if key in gathered.candidates:
             if not several:
-                styled = STYLE_COLUMN in row.fields and not reading.id_column
-                ids = f"{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}"
-                instead = f"reading=Reading(id_column='{ids}') where each style is an item"
-                swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
-                other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
-                complain(
-                    f"{row.where}: id {key!r} {REPEATED} (first at {gathered.find_first_row(key)}), expected "
-                    f"one row per id; {swapped}pass reading=Reading(several=True) where an item has several "
-                    f"candidates, {other}"
-                )
+                complain(_explain_repeated_id(row, key, gathered.find_first_row(key), reading))
                 continue
             gathered.candidates[key] += texts
         else:
@@ -213,6 +204,19 @@ def gather_candidates(
             several_values = len(values) > 1 and not all(_is_same(value, values[0]) for value in values)
             fields[name] = values if several_values else values[0]
     return gathered
+
+
+def _explain_repeated_id(row: Row, key: str, first: str, reading: Reading) -> str:
+    """Return the message for an id that a row at ``first`` has already, with the options that may be meant."""
+    styled = STYLE_COLUMN in row.fields and not reading.id_column
+    ids = f"{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}"
+    instead = f"reading=Reading(id_column='{ids}') where each style is an item"
+    swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
+    other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
+    return (
+        f"{row.where}: id {key!r} {REPEATED} (first at {first}), expected one row per id; {swapped}pass "
+        f"reading=Reading(several=True) where an item has several candidates, {other}"
+    )
 
 
 def gather_references(
@@ -541,33 +545,13 @@ def join(
     elif references and references.keys().isdisjoint(keys):
         complain(_explain_disjoint_ids(list(keys), list(references), name, references_name))
     elif reading.missing == "error":
-        if unmatched:
-            where = "" if references_name == "references" else f" in {references_name}"
-            complain(f"{name}: {_format_ids(unmatched)} without references{where}; {_SKIP}")
-        if unused and "events" not in settings:  # `arrange_events` has complained
-            complain(f"{references_name}: {_format_ids(unused)} without a candidate in {name}; {_SKIP}")
+        # `arrange_events` has complained about references of dense captions.
+        _complain_of_ids(unmatched, [] if "events" in settings else unused, name, references_name, complain)
     if unmatched:
         without = set(unmatched)
         keys = [key for key in keys if key not in without]
     columns = _merge_columns(keys, [candidates.fields, *([others.fields] if others else [])])
-    if reading.images is not None:
-        from captious.io.images import match_images
-
-        try:
-            # In an id of several columns the first is the image.
-            further = (reading.id_column or "").count(",")
-            named = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
-            columns["image"] = match_images(reading.images, tuple(keys), named, list(candidates.candidates))
-        except InputError as error:
-            complain(str(error))
-    if reading.videos is not None:
-        from captious.io.videos import get_video_names, match_videos
-
-        try:
-            named = get_video_names(columns, len(keys))
-            columns[VIDEO] = match_videos(reading.videos, tuple(keys), named, list(candidates.candidates))
-        except InputError as error:
-            complain(str(error))
+    _add_media(columns, keys, list(candidates.candidates), reading, complain)
     ids, joined = (candidates if others is None else others).references_of(tuple(keys))
     captions = CaptionSet(
         ids=ids,
@@ -587,6 +571,41 @@ def join(
         except InputError as error:
             complain(str(error))
     return set_language(captions, reading.language, complain)
+
+
+def _complain_of_ids(
+    unmatched: Sequence[str], unused: Sequence[str], name: str, references_name: str, complain: Complain
+) -> None:
+    """Complain about captions without references, and about references without a caption."""
+    if unmatched:
+        where = "" if references_name == "references" else f" in {references_name}"
+        complain(f"{name}: {_format_ids(unmatched)} without references{where}; {_SKIP}")
+    if unused:
+        complain(f"{references_name}: {_format_ids(unused)} without a candidate in {name}; {_SKIP}")
+
+
+def _add_media(
+    columns: dict[str, Any], keys: Collection[str], listed: Sequence[str], reading: Reading, complain: Complain
+) -> None:
+    """Add the columns of images and videos that the reading names; ``listed`` are the ids that a list follows."""
+    if reading.images is not None:
+        from captious.io.images import match_images
+
+        try:
+            # In an id of several columns the first is the image.
+            further = (reading.id_column or "").count(",")
+            named = columns.get("image") or [key.rsplit(":", further)[0] for key in keys]
+            columns["image"] = match_images(reading.images, tuple(keys), named, listed)
+        except InputError as error:
+            complain(str(error))
+    if reading.videos is not None:
+        from captious.io.videos import get_video_names, match_videos
+
+        try:
+            named = get_video_names(columns, len(keys))
+            columns[VIDEO] = match_videos(reading.videos, tuple(keys), named, listed)
+        except InputError as error:
+            complain(str(error))
 
 
 def _make_origin(

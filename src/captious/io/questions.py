@@ -30,7 +30,7 @@ EVENT_COLUMN = "events"
 QUESTION_IDS = ("question_id", "proposition_id", "qid")
 CATEGORIES = ("category", "element_type", "channel", "category_broad")
 PARENTS = ("parents", "dependency", "dependency_id")
-# Columns with the answer that a model gave.
+# Columns with the answer that a model gave, the first that a row has.
 GIVEN = ("given", "multiple_choice_vqa")
 # The letter of an option that is written in the text of its question.
 _INSIDE = re.compile(r"(?:^|(?<=[\s,;]))\(?([A-Z])[.):]\s+")
@@ -76,9 +76,9 @@ class QuestionTable:
         """Return the key and the questions of an item, looked up by its id or the name of its image; None if there are
         none.
         """
-        alone = id.rpartition("#")[0]  # of one candidate by itself, as `CaptionSet.candidates_alone` calls it
+        item_id = id.rpartition("#")[0]  # if it is the id of one candidate, as in `CaptionSet.candidates_alone`
         file = Path(image) if isinstance(image, str) else None
-        names = [id, alone, *([file.name, file.stem] if file else [])]
+        names = [id, item_id, *([file.name, file.stem] if file else [])]
         return next(((name, self.questions[name]) for name in names if name in self.questions), None)
 
 
@@ -119,6 +119,7 @@ def open_questions(path: str, role: QuestionRole = "questions") -> QuestionTable
 
 @lru_cache(maxsize=8)
 def _load_questions(path: str, fingerprint: str, role: QuestionRole) -> QuestionTable:
+    # The fingerprint is part of the key of the cache, so a file that has changed is read again.
     folder = Path(path)
     rows: Iterable[Row] = read_rows(path, harnesses=False) if not folder.is_dir() else _read_folder(folder)
     table = build_table(rows, folder.name, role)
@@ -139,12 +140,12 @@ def _read_folder(folder: Path) -> Iterator[Row]:
 
 def build_table(rows: Iterable[Row], name: str, role: QuestionRole = "questions") -> QuestionTable:
     """Build the table of the questions in rows."""
-    written = list(_expand_details(rows))
-    models = {row.fields.get("t2i_model") for row in written}
+    expanded = list(_expand_details(rows))
+    image_models = {row.fields.get("t2i_model") for row in expanded}
     by_item: dict[str, list[ItemQuestion]] = {}
     unread: dict[str, None] = {}
-    for row in written:
-        for key, where, records in _parse_row(row, role, models=len(models) > 1):
+    for row in expanded:
+        for key, where, records in _parse_row(row, role, several_models=len(image_models) > 1):
             own = by_item.setdefault(key, [])
             for record in records:
                 question, readable = _parse_question(record, where, len(own) + 1, role)
@@ -174,19 +175,22 @@ def _expand_details(rows: Iterable[Row]) -> Iterator[Row]:
                 yield Row(f"{row.where}: id {key!r}", {"id": key, QUESTION_COLUMN: list(questions.values())})
 
 
-def _parse_row(row: Row, role: QuestionRole, models: bool) -> Iterator[_Records]:
-    """Yield the questions of one row according to the layout of its columns."""
+def _parse_row(row: Row, role: QuestionRole, several_models: bool) -> Iterator[_Records]:
+    """Yield the questions of one row according to the layout of its columns.
+
+    If a file has images of ``several_models``, the same prompt has an item for each of them.
+    """
     fields, where = row.fields, row.where
     if find_harness(fields) == "dream-1k":
         row = Row(where, translate_row("dream-1k", fields, where))
         fields = row.fields
     if QUESTION_COLUMN in fields or EVENT_COLUMN in fields:
         yield _Records(_get_item_id(row), where, _parse_list(fields, where, role))
-    elif "question_natural_language" in fields:
+    elif "question_natural_language" in fields:  # DSG's questions
         named = {"question": fields["question_natural_language"], "answer": "yes", "choices": ["yes", "no"]}
         yield _Records(_get_item_id(row), where, [{**fields, **named}])
-    elif "question" in fields and "dependency_id" in fields:
-        key = f"{_get_item_id(row)}_{fields['t2i_model']}" if models else _get_item_id(row)
+    elif "question" in fields and "dependency_id" in fields:  # DSG's results, with the answers of a model
+        key = f"{_get_item_id(row)}_{fields['t2i_model']}" if several_models else _get_item_id(row)
         named = {"given": fields.get("answer"), "answer": "yes", "choices": ["yes", "no"]}
         yield _Records(key, where, [{**fields, **named}])
     elif "question" in fields or (role == "answers" and "answer" in fields):
@@ -242,7 +246,7 @@ def _split_options(text: str, letter: str, where: str) -> dict[str, Any]:
     {'question': 'Which color?', 'choices': ['red', 'blue'], 'answer': 'blue'}
     """
     starts = list(_INSIDE.finditer(text))
-    # The last run of letters from A on: a question may itself hold a letter with a full stop.
+    # Options begin at the last A: the question before them may contain a letter with a full stop, too.
     first = next((index for index in reversed(range(len(starts))) if starts[index][1] == "A"), None)
     options = starts[first:] if first is not None else []
     letters = [match[1] for match in options]
@@ -263,7 +267,7 @@ def _parse_question(
     id = next((str(record[name]) for name in QUESTION_IDS if record.get(name) not in (None, "")), str(number))
     text = record.get("question", "")
     choices = parse_text_list(record.get("choices"), f"{where}: question {id}", "choices") or []
-    # Answers alone need no text: their ids tell which questions they belong to.
+    # In a file of answers the text may be missing: ids say which questions the answers belong to.
     if not isinstance(text, str) or (not text.strip() and (role == "questions" or choices)):
         raise InputError(f"{where}: question {id} is {describe_value(text)}, expected a text")
     answer, given = record.get("answer"), next((record[name] for name in GIVEN if record.get(name) is not None), None)
@@ -273,7 +277,7 @@ def _parse_question(
                 f"{where}: question {id} has choices and the right answer, expected the answer of a model in a column "
                 f"{' or '.join(GIVEN)}"
             )
-        answer, given = None, answer
+        answer, given = None, answer  # in a file of answers this column is the answer of a model, not the right one
     parents = _parse_parents(next((record[name] for name in PARENTS if record.get(name) is not None), None))
     return ItemQuestion(
         id=id,

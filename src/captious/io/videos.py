@@ -22,7 +22,7 @@ from captious._core.files import digest, is_folder, read_regular
 from captious.captions import VIDEO, CaptionSet, ImageSource, VideoData, VideoSource
 from captious.errors import InputError
 from captious.io.columns import VECTOR_SUFFIXES, VIDEO_SUFFIXES
-from captious.io.images import SUFFIXES, ImageFolder
+from captious.io.images import SUFFIXES, ImageFolder, index_by_id
 
 # Why an item has no video, in messages and reasons.
 NO_VIDEO = "no such video"
@@ -97,38 +97,26 @@ def match_videos(
             videos = {key: VideoData(array, f"{path.name}: {key}", mark) for key, array in read_vectors(path).items()}
         else:
             return find_videos(path, ids, names)
-    if hasattr(videos, "index") and hasattr(videos, "to_dict"):  # a pandas series
-        videos = videos.to_dict()
-    if isinstance(videos, Mapping):
-        by_id = {str(key): value for key, value in videos.items()}
-        by_id |= {key: by_id[name] for key, name in zip(ids, names or (), strict=False) if name in by_id}
-        if ids and by_id.keys().isdisjoint(ids):
-            raise InputError(f"videos: no id is also one of the captions', such as {', '.join(list(by_id)[:3])}")
-    else:
-        if not isinstance(videos, (list, tuple)):
-            raise InputError(
-                f"videos: {type(videos).__name__}, expected a folder, a list in the order of the captions, or a dict "
-                "by id"
-            )
-        listed = ids if listed is None else listed
-        if len(videos) != len(listed):
-            raise InputError(f"videos: {len(videos)} for {len(listed)} captions, expected one for each, in their order")
-        by_id = dict(zip(listed, videos, strict=True))
+    if isinstance(videos, Mapping):  # by the id of the item, or by the video that its row names
+        videos = {
+            **videos,
+            **{key: videos[name] for key, name in zip(ids, names or (), strict=False) if name in videos},
+        }
+    by_id = index_by_id(videos, "videos", _list_videos, ids, listed)
     return tuple(_check_video(by_id.get(key), key) for key in ids)
+
+
+def _list_videos(videos: Any) -> Sequence[Any]:
+    if not isinstance(videos, (list, tuple)):
+        raise InputError(
+            f"videos: {type(videos).__name__}, expected a folder, a list in the order of the captions, or a dict by id"
+        )
+    return videos
 
 
 def find_videos(folder: str | Path, ids: Sequence[str], names: Sequence[Any] | None = None) -> tuple[str, ...]:
     """Return the path of each item's video as `VideoFolder` finds it, or the expected path if there is none."""
-    videos, paths = VideoFolder(folder), []
-    any_found = False
-    for key, value in zip(ids, names or (None,) * len(ids), strict=True):
-        name = value if isinstance(value, str) else ""
-        video = videos.find(name, key)
-        any_found = any_found or video is not None
-        paths.append(str(video or videos.path / (Path(name).name or key)))
-    if ids and not any_found:
-        raise InputError(videos.without(Path(paths[0]).name))
-    return tuple(paths)
+    return VideoFolder(folder).find_all(ids, [name if isinstance(name, str) else "" for name in names or ()])
 
 
 def _check_video(value: Any, key: str) -> VideoSource | None:

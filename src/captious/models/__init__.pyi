@@ -6,6 +6,7 @@ import captious.models.chat.replies
 import captious.models.checkpoints
 import captious.models.clip
 import captious.models.clip_frames
+import captious.models.clip_stills
 import captious.models.cost
 import captious.models.decoding
 import captious.models.devices

@@ -48,7 +48,7 @@ PIECE = 1 << 20
 START_SECONDS = 120
 
 
-class Opened(NamedTuple):
+class OpenClip(NamedTuple):
     """A file that a worker opened."""
 
     digest: bytes
@@ -110,12 +110,12 @@ class ClipProcess:
             with self._lock:  # a timer that is running already must not kill the process later
                 self._running = False
 
-    def open(self, source: VideoSource) -> Opened:
+    def open(self, source: VideoSource) -> OpenClip:
         """Open a file. Raise UnreadableVideo if it cannot be used."""
         if isinstance(source, VideoData):
             source = VideoData(source.value, source.name)
         self.child.pipes.send(source)
-        opened: Opened = self._receive()
+        opened: OpenClip = self._receive()
         return opened
 
     def decode(self, wanted: Sequence[Sequence[int]]) -> Decoded | Timeline:
@@ -169,7 +169,7 @@ def serve(parent: Pipes) -> None:
             parent.send(_explain_failure(source, error))
             continue
         try:
-            parent.send(Opened(_digest_source(source), file.timeline))
+            parent.send(OpenClip(_digest_source(source), file.timeline))
             while (wanted := parent.receive()) is not None:
                 try:
                     parent.send(_decode_wanted(file, preparations, wanted))

@@ -1,4 +1,4 @@
-"""Vectors of images and texts: from the cache, else from the encoder.
+"""Vectors of images and texts: from the cache, or computed by the encoder.
 
 Every distinct content is encoded once. Vectors have unit length. An image that cannot be used has no vector:
 `EncodedRows.faults` says why.
@@ -91,7 +91,7 @@ def find_distinct(values: Sequence[Value]) -> tuple[list[Value], Ints]:
 
 
 def _get_image_features(encoder: Encoder, names: list[ImageSource], raw: bool) -> EncodedRows:
-    paths, distinct = find_distinct(names)
+    paths, number_of_input = find_distinct(names)
     files = open_file_index()
     store = open_store(get_vector_space(encoder, get_image_kind("raw-images" if raw else "images")))
     states = [get_file_state(path) for path in paths]
@@ -106,19 +106,19 @@ def _get_image_features(encoder: Encoder, names: list[ImageSource], raw: bool) -
     store.settle()
     files.settle()
     faults = {number: f"{paths[number]}: {NOT_FINITE}" for number in np.flatnonzero(index < 0).tolist()} | faults
-    return _expand(rows, lengths, index, faults, distinct)
+    return _expand(rows, lengths, index, faults, number_of_input)
 
 
 def _get_text_features(encoder: TextEncoder, texts: Sequence[str], raw: bool) -> EncodedRows:
-    different, distinct = find_distinct(texts)
-    contents = [hash_text(text) for text in different]
+    distinct, number_of_input = find_distinct(texts)
+    contents = [hash_text(text) for text in distinct]
     store = open_store(get_vector_space(encoder, "raw-texts" if raw else "texts"))
     put = put_raw_vectors if raw else put_vectors
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:
         try:
-            for batch in encode_text_batches(encoder, [different[number] for number in missing]):
+            for batch in encode_text_batches(encoder, [distinct[number] for number in missing]):
                 keys = as_keys(contents[missing[number]] for number in batch.indices)
                 put(store, keys, batch.features, batch.lengths)
         finally:
@@ -126,7 +126,7 @@ def _get_text_features(encoder: TextEncoder, texts: Sequence[str], raw: bool) ->
         rows, lengths, index = gather(store, contents)
     store.settle()
     faults = dict.fromkeys(np.flatnonzero(index < 0).tolist(), NOT_FINITE)
-    return _expand(rows, lengths, index, faults, distinct)
+    return _expand(rows, lengths, index, faults, number_of_input)
 
 
 def encode_missing(
@@ -145,12 +145,13 @@ def encode_missing(
     encoder; by default vectors of unit length.
     """
     put = put or put_vectors
+    # Different files may have the same content: only the first of them is encoded, by whichever thread claims it.
     claimed: set[bytes] = set()
     lock = threading.Lock()
     faults: dict[int, str] = {}
     broken: dict[bytes, str] = {}
 
-    def wanted(key: bytes) -> bool:
+    def claim(key: bytes) -> bool:
         with lock:
             if key in claimed:
                 return False
@@ -158,7 +159,7 @@ def encode_missing(
         return not store.has_intact_row(key)
 
     try:
-        for batch in encode_image_batches(encoder, [paths[number] for number in missing], wanted):
+        for batch in encode_image_batches(encoder, [paths[number] for number in missing], claim):
             numbers = [missing[index] for index in batch.indices]
             for number, image in zip(numbers, batch.images, strict=True):
                 contents[number] = image.key
@@ -223,14 +224,17 @@ def gather(store: Store, contents: Sequence[bytes | None]) -> tuple[Features, In
     return (rows, lengths, index) if stored.all() else (rows[stored], lengths[stored], index)
 
 
-def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], distinct: Ints) -> EncodedRows:
+def _expand(rows: Features, lengths: Ints32, index: Ints, faults: dict[int, str], number_of_input: Ints) -> EncodedRows:
     """Expand the features of distinct inputs to all inputs.
 
-    ``distinct`` is the number of each input among the distinct ones.
+    ``number_of_input`` is the number of each input among the distinct ones.
     """
-    inputs = index[distinct]
+    inputs = index[number_of_input]
+    # Inputs without a row have index −1, which selects the 0 that is appended to the lengths.
     counts = np.append(lengths.astype(np.int64), 0)[inputs] if len(inputs) else np.zeros(0, np.int64)
-    return EncodedRows(rows, inputs, counts, {i: faults[int(distinct[i])] for i in np.flatnonzero(inputs < 0).tolist()})
+    return EncodedRows(
+        rows, inputs, counts, {i: faults[int(number_of_input[i])] for i in np.flatnonzero(inputs < 0).tolist()}
+    )
 
 
 def read_features(path: str | Path) -> tuple[list[str], Features]:

@@ -53,7 +53,7 @@ class StressPart:
     about: Mapping[str, str]
     """What each edit does, and what a caption must have for it."""
     images: tuple[str, ...]
-    """What tells the images of the drawn captions apart, to resample them."""
+    """The image of each drawn caption; images are resampled as clusters."""
 
     @cached_property
     def texts(self) -> CaptionSet:
@@ -108,12 +108,15 @@ def plan_stress(
     edited = edit_captions(single, wanted, seed=seed, vocabulary=vocabulary, chosen=chosen)
     forms = [(form, edit.group) for edit in wanted for form, _ in edit.forms]
     columns = {form: column for column, (form, _) in enumerate(forms)}
-    row_of = {index: row for row, index in enumerate(chosen)}
+    row_of_item = {index: row for row, index in enumerate(chosen)}
     main = StressPart(
         single,
         single.take(chosen),
         tuple(forms),
-        tuple(EditedText(row_of[row.item], columns[row.form], row.edited.text, row.edited.done) for row in edited.rows),
+        tuple(
+            EditedText(row_of_item[row.item], columns[row.form], row.edited.text, row.edited.done)
+            for row in edited.rows
+        ),
         edited.left_out,
         {form: f"{edit.about} (needs {edit.needs})" for edit in wanted for form, _ in edit.forms},
         tuple(edited.surroundings.images[index] for index in chosen),
@@ -130,12 +133,16 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
     """
     name = get_name(source)
     rows = [(row, *_get_pair(row)) for row in read_rows(source)]
-    kept = [one for one in rows if one[1].strip() and one[2].strip() and one[1] != one[2]]
+    kept = [
+        (row, right, wrong, references)
+        for row, right, wrong, references in rows
+        if right.strip() and wrong.strip() and right != wrong
+    ]
     if not kept:
         raise InputError(f"{name}: contains no pair of a right and a wrong caption that differ")
-    shown = [_get_image(row) for row, *_ in kept]
+    pair_images = [_get_image(row) for row, *_ in kept]
     keys = [str(number) for number in range(len(kept))]
-    columns = _build_image_column(shown, images)
+    columns = _build_image_column(pair_images, images)
     corpus = CaptionSet.of(
         {key: right for key, (_, right, _, _) in zip(keys, kept, strict=True)},
         {key: references for key, (_, _, _, references) in zip(keys, kept, strict=True)},
@@ -144,27 +151,29 @@ def read_pairs(source: Any, images: str | Path | None = None, items: int = ITEMS
     )
     chosen = corpus.draw_items(items, seed)
     form = Path(name).name.partition(".")[0]
-    edited = tuple(
-        EditedText(row, 0, kept[index][2], find_changes(*kept[index][1:3])) for row, index in enumerate(chosen)
-    )
+    edited = []
+    for item, index in enumerate(chosen):
+        _, right, wrong, _ = kept[index]
+        edited.append(EditedText(item, 0, wrong, find_changes(right, wrong)))
     left_out = {form: len(rows) - len(kept)} if len(rows) > len(kept) else {}
     about = {form: f"pairs of {Path(name).name} (needs two captions that differ)"}
-    own = tuple(shown[index] for index in chosen)
-    return StressPart(corpus, corpus.take(chosen), ((form, "pairs"),), edited, left_out, about, own)
+    own = tuple(pair_images[index] for index in chosen)
+    return StressPart(corpus, corpus.take(chosen), ((form, "pairs"),), tuple(edited), left_out, about, own)
 
 
-def _build_image_column(shown: Sequence[str], images: str | Path | None) -> dict[str, Sequence[Any]]:
+def _build_image_column(names: Sequence[str], images: str | Path | None) -> dict[str, Sequence[Any]]:
     """Return the paths of a pair file's images, if the folder has them; metrics without images need none."""
     if images is None:
         return {}
     try:
-        paths = find_image_paths(shown, images)
+        paths = find_image_paths(names, images)
     except InputError:
         return {}
-    return {"image": [paths[image] for image in shown]}
+    return {"image": [paths[name] for name in names]}
 
 
 def _get_image(row: Row) -> str:
+    """Return the name of a row's image; its place in the file, which is unique, if it names none."""
     try:
         return get_image_name(row)
     except InputError:

@@ -10,13 +10,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
+from io import BytesIO
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 
+from captious.captions import VIDEO
 from captious.io.join import format_first
 from captious.metrics.abilities import ExplainsOnPage, ForeignMetric
 from captious.metrics.cider import CUT
@@ -40,10 +43,13 @@ from captious.render import (
     link,
 )
 from captious.render.answers import count_noun
+from captious.runs.source import MemoryItems
 from captious.stats.bootstrap import FEW, warn_few_units
 from captious.text.ngram_tables import count_words
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from captious.runs.report import Report
     from captious.runs.stored import StoredMeasurement
     from captious.runs.summary import PartSummary
@@ -52,6 +58,8 @@ if TYPE_CHECKING:
 FEW_SHARDS = 20
 # Numbers of worst items and of slowest shards on the page, and of bars of a histogram.
 WORST, SLOWEST, BARS = 20, 50, 40
+# Most items whose videos have posters on the page, since every one is a file to open; the explorer has no limit.
+MOST_POSTERS = 500
 # Number of different reasons that a warning lists.
 REASONS = 5
 NAN = float("nan")
@@ -200,7 +208,9 @@ def make_explorer(reports: Mapping[str, Report]) -> Items:
     """Return the items of systems with the same ids in the same order, for the page to search and sort."""
     first = next(iter(reports.values()))
     sets = [report.captions for report in reports.values()]
-    images = next((one.images for one in sets if "image" in one.columns), ())
+    images: Sequence[Any] = next((one.images for one in sets if "image" in one.columns), ())
+    if not any(images):
+        images = next(filter(any, map(_list_posters, reports.values())), ())
     keys = list(first.measurements)
 
     def explain(system: int, metric: int, indices: Sequence[int]) -> Sequence[Why]:
@@ -225,11 +235,48 @@ def make_explorer(reports: Mapping[str, Report]) -> Items:
         references=first.captions.references,
         reasons=[[one.reasons for one in report] for report in reports.values()],
         images=images,
-        fields={name: column for name, column in first.captions.columns.items() if name != "image"},
+        fields={name: column for name, column in first.captions.columns.items() if name not in ("image", VIDEO)},
         language=first.captions.language,
         count_words=partial(count_words, language=first.captions.language),
         explain=explain,
     )
+
+
+@dataclass(frozen=True)
+class ClipPoster:
+    """The middle frame of a video, which is decoded only when a page shows it."""
+
+    path: str
+    part: tuple[float, float] | None
+
+    def picture(self) -> Image:
+        """Decode it. Raise OSError if that is not possible, as for an image that cannot be read."""
+        from PIL import Image
+
+        from captious.models.clip_stills import make_poster
+
+        content = make_poster(Path(self.path), self.part)
+        if content is None:
+            raise OSError(f"{self.path}: cannot be decoded")
+        return Image.open(BytesIO(content))
+
+
+def _list_posters(report: Report) -> Sequence[ClipPoster | None]:
+    """Return the posters of videos in files; none for many items, and for a run from elsewhere, whose paths may lead
+    anywhere.
+    """
+    from captious.models.clip_stills import can_decode
+
+    source = report.source
+    is_own = isinstance(source, MemoryItems) and source.before is None
+    if not is_own or not report.captions.has_videos or len(report.captions) > MOST_POSTERS or not can_decode():
+        return ()
+    return [
+        ClipPoster(clip.video, None if clip.start is None or clip.end is None else (clip.start, clip.end))
+        if clip is not None and isinstance(clip.video, str)
+        else None
+        for clip in report.captions.clips
+    ]
 
 
 def list_narrow_intervals(report: Report) -> list[str]:

@@ -1,4 +1,4 @@
-"""Measurements of a run: complete if items are resampled, from sums over parts if shards are."""
+"""Measurements of a run: with the rows of all items, or, if shards are resampled, from the sums of each part."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 # Largest relative difference between a value of the marker and the recomputed one.
-AGREES = 1e-9
+TOLERANCE = 1e-9
 
 
 class StoredMeasurement(Measurement):
@@ -67,6 +67,7 @@ class StoredMeasurement(Measurement):
             "warnings": (),
             "notes": tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         }
+        # The class is a frozen dataclass whose ids and values are read on first use, so its own __init__ does not fit.
         for name, value in members.items():
             object.__setattr__(self, name, value)
 
@@ -125,35 +126,37 @@ def collect_reasons(table: pa.Table, metrics: Sequence[str]) -> dict[str, dict[s
     return reasons
 
 
-def load_measurements(run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]) -> dict[str, Measurement]:
-    """Return the measurements of a run, by written form."""
+def load_measurements(run: Run, parts: Sequence[PartSummary], metrics: Mapping[str, Metric]) -> dict[str, Measurement]:
+    """Return the measurements of a run by some of its metrics, by written form."""
     if run.marker.unit == "item" and run.has_rows:
-        return _load_item_measurements(run, parts, known)
+        return _load_item_measurements(run, parts, metrics)
     full = [part for part in parts if part.items]
-    return {key: StoredMeasurement(run, metric, [part[key] for part in full]) for key, metric in known.items() if full}
+    return {
+        key: StoredMeasurement(run, metric, [part[key] for part in full]) for key, metric in metrics.items() if full
+    }
 
 
 def _load_item_measurements(
-    run: Run, parts: Sequence[PartSummary], known: Mapping[str, Metric]
+    run: Run, parts: Sequence[PartSummary], metrics: Mapping[str, Metric]
 ) -> dict[str, Measurement]:
     """Return the measurements of a run whose units are items, equal to those that were written."""
     ids: list[str] = []
-    reasons: dict[str, dict[str, str]] = {key: {} for key in known}
-    rows: dict[str, list[Rows]] = {key: [] for key in known}
+    reasons: dict[str, dict[str, str]] = {key: {} for key in metrics}
+    rows: dict[str, list[Rows]] = {key: [] for key in metrics}
     for part in (name for name in run.names if run.marker.parts[name]):
         table = run.table(part, ("id", "unscored"))
         ids += table["id"].to_pylist()
-        for key, found in collect_reasons(table, list(known)).items():
-            reasons[key] |= found
-        statistics, where = run.rows(part, list(known)), run.storage.get_address(run.rows_name(part))
-        for key in known:
+        for key, part_reasons in collect_reasons(table, list(metrics)).items():
+            reasons[key] |= part_reasons
+        statistics, where = run.rows(part, list(metrics)), run.storage.get_address(run.rows_name(part))
+        for key in metrics:
             rows[key].append(parse_rows(statistics, key, where))
     if not ids or not any(part.items for part in parts):
         raise InputError(f"{run.address}: names no part with an item, expected at least one; score the captions again")
     if len(set(ids)) != len(ids):
         raise InputError(f"{run.address}: an id occurs twice, expected one row per item")
     measurements = {}
-    for key, metric in known.items():
+    for key, metric in metrics.items():
         summaries = [part[key] for part in parts if part.items]
         measurements[key] = Measurement(
             metric,
@@ -177,7 +180,7 @@ def refuse_contradictions(run: Run, measurements: Mapping[str, Measurement]) -> 
         stated, corpus = run.facts[key].value, measurement.corpus
         if stated is None or np.isnan(stated) or np.isnan(corpus):
             continue
-        if abs(corpus - stated) > AGREES * max(abs(corpus), abs(stated), AGREES):
+        if abs(corpus - stated) > TOLERANCE * max(abs(corpus), abs(stated), TOLERANCE):
             raise InputError(
                 f"{run.address}: {key} is {corpus:.6g} over the stored items, the marker says {stated:.6g}; it was "
                 "changed or damaged after it was written, score the captions again"

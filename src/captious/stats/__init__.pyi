@@ -15,6 +15,7 @@ from captious.stats.correlation import mid_ranks as mid_ranks
 from captious.stats.correlation import pearson as pearson
 from captious.stats.correlation import soft_pairwise_accuracy as soft_pairwise_accuracy
 from captious.stats.correlation import spearman as spearman
+from captious.stats.event_overlap import compute_iou as compute_iou
 from captious.stats.judging import PositionBias as PositionBias
 from captious.stats.judging import position_bias as position_bias
 from captious.stats.kendall import Kendall as Kendall

@@ -80,7 +80,7 @@ def cross_fit(fit: Fit, values: Floats, image: Ints, rated: Ints, rating: Floats
     images, image_index = np.unique(image[rated], return_inverse=True)
     folds = min(FOLDS, len(images))
     fold = deal_folds(len(images), folds, seed)
-    fold_of_image = np.full(int(image.max()) + 1, -1)
+    fold_of_image = np.full(int(image.max()) + 1, -1)  # −1 for images without ratings
     fold_of_image[images] = fold
     fold_of_caption = fold_of_image[image]
     predictions = np.stack(
@@ -109,11 +109,12 @@ def shrink_prediction(predicted: Floats, rating: Floats, group: Ints) -> float:
 
 
 def gain_range(gain: float, images: int) -> tuple[float, float]:
-    """Return the range of a gain, the ratio of two variances, by the delta method.
+    """Return the 90 % interval of a gain 1 / (1 − r²), the ratio of two variances, by the delta method.
 
     >>> [round(end, 2) for end in gain_range(1.4, 100)]
     [1.17, 1.67]
     """
+    # The logarithm of a gain has the standard error 2r / √n, and 3.29 is 2 · 1.645.
     width = 3.29 * math.sqrt(max(1 - 1 / gain, 0.0) / images)
     return gain * math.exp(-width), gain * math.exp(width)
 

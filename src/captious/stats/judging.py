@@ -100,7 +100,7 @@ class PositionBias(NamedTuple):
     """Pairs in which a caption fared better when shown first."""
     second: int
     bias: float
-    """Half the mean difference of a caption's win share when shown first and second: ½ if the first always wins."""
+    """Half the mean difference of a caption's results when shown first and second; ½ if the first always wins."""
     p: float
     """Exact binomial test of ``first`` against ``second``."""
 
@@ -214,9 +214,9 @@ def split_variance(answers: Floats) -> RepeatNoise:
 
 
 def sum_answers(answers: Floats) -> Floats:
-    """Return a row per caption with an answer, whose sum is all that `split_sums` needs.
+    """Return a row per caption with an answer; `split_sums` computes the variances from the sum of these rows.
 
-    Its columns are 1, n, n², n · mean, n · mean², and the squared deviations from the mean, of n answers.
+    The columns are 1, n, n², n · mean, n · mean², and the squared deviations from the mean, of n answers.
     """
     answers = answers[~np.isnan(answers).all(axis=1)]
     if not len(answers):

@@ -207,19 +207,13 @@ def estimate_means(
         raise InputError(f"{cells} systems × strata, expected at most {CELLS}; leave out the strata or some systems")
     weights = _weigh_answers(answers, cell)
     own = population.system[answers.item]
-    centred = population.center()
-    scale = np.sqrt((centred**2).mean(axis=0))
-    centred = centred / np.where(scale > 0, scale, 1.0)
-    x = _spread_by_system(centred, population.system, systems) if slopes == "own" else centred
+    x = _standardize_values(population, slopes)
+    # One intercept per cell, then the slopes.
     dummies = np.zeros((len(answers.item), cells))
     dummies[np.arange(len(answers.item)), cell[answers.item]] = 1.0
     design = np.concatenate([dummies, x[answers.item]], axis=1)
-    # The mean of a system is that of its cells, by their numbers of captions.
-    shares = np.zeros((systems, design.shape[1]))
-    first = np.unique(cell, return_index=True)[1]
-    shares[population.system[first], np.arange(cells)] = np.bincount(cell)
+    shares = _share_cells(population, design.shape[1])
     totals = np.bincount(population.system, minlength=systems)
-    shares /= totals[:, None]
     known_part = np.zeros(len(cell)) if predicted is None else center_by(predicted[:, None], cell)[:, 0]
     rating = answers.rating - known_part[answers.item]
     image = population.image[answers.item]
@@ -258,6 +252,27 @@ def estimate_means(
         target=target,
         deviations=deviations,
     )
+
+
+def _standardize_values(population: Population, slopes: Slopes) -> Floats:
+    """Return the auxiliary values with mean 0 in each cell and standard deviation 1, in the columns of their slopes."""
+    centred = population.center()
+    scale = np.sqrt((centred**2).mean(axis=0))
+    centred = centred / np.where(scale > 0, scale, 1.0)
+    return _spread_by_system(centred, population.system, population.systems) if slopes == "own" else centred
+
+
+def _share_cells(population: Population, coefficients: int) -> Floats:
+    """Return systems × coefficients: the mean of a system is that of its cells, by their numbers of captions.
+
+    Slopes have no share in it, because values have mean 0 in each cell.
+    """
+    shares = np.zeros((population.systems, coefficients))
+    counts = np.bincount(population.cell)
+    first = np.unique(population.cell, return_index=True)[1]
+    shares[population.system[first], np.arange(len(counts))] = counts
+    result: Floats = shares / np.bincount(population.system, minlength=population.systems)[:, None]
+    return result
 
 
 def find_varied(population: Population, answers: Answers) -> Bools:

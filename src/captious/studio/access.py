@@ -410,6 +410,11 @@ _BEGINNINGS = (
 )
 
 
+# Brands of AVIF, and of still images of the same family that browsers do not show.
+_AVIF = (b"avif", b"avis")
+_IMAGE_BRANDS = (*_AVIF, b"heic", b"heix", b"mif1", b"msf1")
+
+
 def detect_image_type(beginning: bytes) -> str | None:
     """Return the media type by the first 16 bytes of a file; None for SVG (scripts) and what browsers do not show.
 
@@ -418,11 +423,13 @@ def detect_image_type(beginning: bytes) -> str | None:
     """
     if beginning[:4] == b"RIFF" and beginning[8:12] == b"WEBP":
         return "image/webp"
-    if beginning[4:12] in (b"ftypavif", b"ftypavis"):
+    if beginning[4:8] == b"ftyp" and beginning[8:12] in _AVIF:
         return "image/avif"
     return next((kind for start, kind in _BEGINNINGS if beginning.startswith(start)), None)
 
 
+# How to make a video that every browser plays.
+CONVERT = "convert others with ffmpeg -i x -c:v libx264 -pix_fmt yuv420p y.mp4"
 _SOUNDS = ((b"fLaC", "audio/flac"), (b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg"))
 
 
@@ -442,6 +449,23 @@ def detect_sound_type(beginning: bytes) -> str | None:
     return next((kind for start, kind in _SOUNDS if beginning.startswith(start)), None)
 
 
+# An MKV file begins like a WebM file, and browsers that play its codecs play it under this type.
+_VIDEOS = ((b"\x1a\x45\xdf\xa3", "video/webm"), (b"OggS", "video/ogg"))
+
+
+def detect_video_type(beginning: bytes) -> str | None:
+    r"""Return the media type by the first 16 bytes of a file; None if browsers do not play it, such as AVI or MPEG-2.
+
+    An MP4 file with only sound begins like one with pictures: the folder that it is in decides what it is.
+
+    >>> [detect_video_type(start) for start in (b"\0\0\0 ftypisom", b"\x1a\x45\xdf\xa3", b"RIFF0000AVI ")]
+    ['video/mp4', 'video/webm', None]
+    """
+    if beginning[4:8] == b"ftyp" and beginning[8:12] not in _IMAGE_BRANDS:
+        return "video/mp4"
+    return next((kind for start, kind in _VIDEOS if beginning.startswith(start)), None)
+
+
 def find_image_file(folder: Path, name: str) -> tuple[Path, str]:
     """Return the path and the media type of an image; raise `InputError` if it is not an image inside the folder."""
     return _find_media_file(folder, name, detect_image_type, "an image", "a JPEG, PNG, GIF, WebP, AVIF or BMP image")
@@ -452,6 +476,13 @@ def find_sound_file(folder: Path, name: str) -> tuple[Path, str]:
     return _find_media_file(folder, name, detect_sound_type, "a sound", "a WAV, FLAC, MP3, Ogg, M4A or AAC sound")
 
 
+def find_video_file(folder: Path, name: str) -> tuple[Path, str]:
+    """Return the path and the media type of a video; raise `InputError` if browsers play no such file of the folder."""
+    return _find_media_file(
+        folder, name, detect_video_type, "a video", f"an MP4, WebM or Ogg video, which browsers play; {CONVERT}"
+    )
+
+
 def _find_media_file(
     folder: Path, name: str, type_of: Callable[[bytes], str | None], what: str, kinds: str
 ) -> tuple[Path, str]:
@@ -459,6 +490,20 @@ def _find_media_file(
 
     Links are resolved first, so that a link to a file outside the folder is refused like ``../``.
     """
+    path, beginning = _open_inside(folder, name, what)
+    kind = type_of(beginning)
+    if kind is None:
+        raise InputError(f"{name!r} in {folder}: expected {kinds}")
+    return path, kind
+
+
+def find_media_path(folder: Path, name: str, what: str = "a video") -> Path:
+    """Return the path of a file inside the folder, whatever it contains; raise `InputError` if it is not there."""
+    return _open_inside(folder, name, what)[0]
+
+
+def _open_inside(folder: Path, name: str, what: str) -> tuple[Path, bytes]:
+    """Return the path of a file and its first bytes, after following links; raise `InputError` if it is outside."""
     root = folder.resolve()
     try:
         path = (root / name).resolve(strict=True)
@@ -466,12 +511,9 @@ def _find_media_file(
         beginning = _read_first_bytes(path) if inside else b""
     except (OSError, RuntimeError, ValueError) as error:  # absent; a loop of links; a null character
         raise InputError(f"{name!r}: cannot be read in {folder}, expected {what}") from error
-    kind = type_of(beginning)
     if not inside:
         raise InputError(f"{name!r}: is outside {folder}, expected {what} inside it")
-    if kind is None:
-        raise InputError(f"{name!r} in {folder}: expected {kinds}")
-    return path, kind
+    return path, beginning
 
 
 def _read_first_bytes(path: Path) -> bytes:

@@ -26,14 +26,14 @@ def open_accelerator(device: str, precision: str) -> Iterator[Any]:
     mixed = ("bf16" if asked.type == "cuda" else "fp32") if precision == "auto" else precision
     if mixed == "fp16" and asked.type == "cpu":
         raise InputError("precision='fp16' needs a GPU, expected fp32 or bf16 on a CPU")
-    joined = _is_distributed()
+    was_distributed = _is_distributed()
     try:
         yield accelerate.Accelerator(cpu=asked.type == "cpu", mixed_precision="no" if mixed == "fp32" else mixed)
     finally:
         accelerate.state.AcceleratorState._reset_state(
             reset_partial_state=True
         )  # the next training may use another device or precision
-        if _is_distributed() and not joined:
+        if _is_distributed() and not was_distributed:
             torch.distributed.destroy_process_group()
 
 
@@ -53,12 +53,12 @@ def get_world_size() -> int:
 
 
 def is_first_process() -> bool:
-    """Return True in the first process, also outside of the process group."""
+    """Return True in the first process, also before the process group is set up."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def gather_rows(rows: Tensor, wanted: bool = True) -> Tensor:
-    """Concatenate the rows of all processes, with gradients."""
+    """Concatenate the rows of all processes, with gradients; return those of this process unless ``wanted``."""
     if not wanted or get_world_size() == 1:
         return rows
     return torch.cat(torch.distributed.nn.functional.all_gather(rows.contiguous()))

@@ -81,7 +81,12 @@ class NegativeSample(Result):
 
     def document(self) -> Document:
         """Build tables of the counts and of some negatives of each kind, with the changed words marked."""
-        drawn, corpus, counts, chosen = self.negatives, self.negatives.corpus, self.negatives.counts(), self.chosen()
+        drawn, corpus, counts, chosen = (
+            self.negatives,
+            self.negatives.corpus,
+            self.negatives.counts(),
+            self.draw_examples(),
+        )
         rows = []
         for kind, tally in counts.items():
             others = [f"{name}: {count:,}" for name, count in tally.items() if name not in (kind, "none")]
@@ -104,9 +109,10 @@ class NegativeSample(Result):
             }
         return Document("Wrong captions", sections=tables, warnings=self.warnings, data=data, name="negatives")
 
-    def chosen(self) -> dict[str, list[int]]:
+    def draw_examples(self) -> dict[str, list[int]]:
         """Draw negatives of each kind by the seed, preferring different images."""
         drawn, corpus = self.negatives, self.negatives.corpus
+        # The images in a random order; each gives one caption before any gives a second one.
         rank = np.empty(len(corpus.ids), dtype=np.int64)
         rank[np.argsort(make_keys(corpus.ids, self.seed))] = np.arange(len(corpus.ids))
         chosen = {}
@@ -114,7 +120,7 @@ class NegativeSample(Result):
             rows = np.flatnonzero((drawn.kind == number) & (drawn.actual >= 0))
             caption = drawn.caption[rows]
             image = corpus.image[caption]
-            # Rotate the caption's position by the image's rank, so that not always the first captions are shown.
+            # The caption's position is rotated by the image's rank, so that not all examples are first captions.
             turn = (corpus.position[caption] - rank[image]) % np.diff(corpus.offsets)[image]
             chosen[kind] = rows[np.lexsort((rows, rank[image], turn))][: self.size].tolist()
         return chosen

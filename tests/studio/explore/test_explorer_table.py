@@ -46,6 +46,12 @@ def test_metrics_that_only_one_run_has_stand_beside_the_others(tmp_path):
     assert np.isnan(table.read_values(0, 1)).all() and not np.isnan(table.read_values(1, 1)).any()
 
 
+def test_the_metric_words_is_shown_beside_the_number_of_words(tmp_path):
+    table = open_table([write_run(tmp_path / "run", {"1": "a cat", "2": "a dog runs"}, metrics="rouge,words")])
+    assert [score.key for score in table.scores] == ["rouge", "words"]
+    assert table.read_values(0, 1).tolist() == [2.0, 3.0]
+
+
 def test_the_systems_of_a_comparison_are_systems(tmp_path):
     sets = {name: CaptionSet.of(captions, REFERENCES) for name, captions in SYSTEMS.items()}
     sets["sat v2/final"] = sets["sat"]

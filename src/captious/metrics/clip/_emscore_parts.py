@@ -36,7 +36,7 @@ class Side(NamedTuple):
     adds: Floats
 
 
-class Match(NamedTuple):
+class TokenMatch(NamedTuple):
     """A candidate matched with its video, or with the best of its references."""
 
     parts: list[Contribution]
@@ -72,8 +72,8 @@ def break_down_matches(metric: EmScore, matcher: Matcher) -> Breakdown:
     )
 
 
-def _match(metric: EmScore, matcher: Matcher, rank: int, target: Target, share: float) -> Match:
-    """Match a candidate with its video or its references; ``share`` is its share of the value."""
+def _match(metric: EmScore, matcher: Matcher, rank: int, target: Target, share: float) -> TokenMatch:
+    """TokenMatch a candidate with its video or its references; ``share`` is its share of the value."""
     left, right = matcher.list_pairs(target)
     own = left == rank
     texts, others, pairs = matcher.load_sides(target, left[own], right[own])
@@ -110,7 +110,7 @@ def _match(metric: EmScore, matcher: Matcher, rank: int, target: Target, share: 
         f"{PARTS[column]}({'V' if is_video else 'X*'})": float(np.nanmax(values[:, column])) for column in range(4)
     }
     tables = [_make_table(rank, frames, tokens.names, wholes, other.rows @ one.whole[0])] if is_video else []
-    return Match(parts, tokens, factors, tables)
+    return TokenMatch(parts, tokens, factors, tables)
 
 
 def _share_fine(kind: str, p: float, r: float) -> tuple[float, float]:

@@ -16,10 +16,9 @@ from captious.captions import CaptionSet, Ragged
 from captious.errors import InputError
 from captious.io.columns import EVENT_COLUMN, REFERENCE_EVENT_COLUMN, REFERENCE_FILE_COLUMN
 from captious.metrics.contract import Metric
+from captious.stats import compute_iou
 from captious.text.ngram_tables import run_indices
 
-# Keeps two instants from dividing by 0. It counts: [0, 9] and [0, 10] overlap by .8999999991, which is not .9.
-EPSILON = 1e-8
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -27,6 +26,8 @@ class EventMetric(Metric):
     """A metric of dense captions; an item is a video with its predicted and its reference events."""
 
     languages: ClassVar[tuple[str, ...]] = ("en",)
+    undefined_reason: ClassVar[str] = "no references in this file"
+    undefined_by_caption: ClassVar[bool] = False
 
     def _choose_files(self, captions: CaptionSet, files: str, joint: Sequence[str]) -> list[int | None]:
         """Return the files of references whose values are averaged; None stands for all files together."""
@@ -59,18 +60,6 @@ def format_time(seconds: float) -> str:
     """
     minutes, rest = divmod(round(seconds, 1), 60)
     return f"{int(minutes)}:{rest:04.1f}".removesuffix(".0")
-
-
-def compute_iou(starts: Floats, ends: Floats, other_starts: Floats, other_ends: Floats) -> Floats:
-    """Compute the temporal overlap of pairs of events, as densevid_eval does.
-
-    >>> compute_iou(*(np.array([one]) for one in (0.0, 9.0, 0.0, 10.0))).round(10).tolist()
-    [0.8999999991]
-    """
-    shared = np.maximum(0.0, np.minimum(ends, other_ends) - np.maximum(starts, other_starts))
-    span = np.maximum(ends, other_ends) - np.minimum(starts, other_starts)
-    result: Floats = shared / (np.minimum(span, (ends - starts) + (other_ends - other_starts)) + EPSILON)
-    return result
 
 
 @dataclass(frozen=True, eq=False)

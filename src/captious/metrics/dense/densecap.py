@@ -133,16 +133,6 @@ class Densecap(EventMetric):
         return self.value != "meteor" or Meteor(resources=self.resources).installed
 
     @property
-    def undefined_reason(self) -> str:
-        """The reason of a video without references in the file that counts."""
-        return "no references in this file"
-
-    @property
-    def undefined_by_caption(self) -> bool:
-        """False: the references are to blame."""
-        return False
-
-    @property
     def corpus_state(self) -> type[PairFrequencies] | None:
         """Document frequencies of the pairs of all videos with ``idf=all``."""
         return PairFrequencies if self.idf == "all" else None

@@ -115,16 +115,6 @@ class Soda(EventMetric):
         return bool(getattr(self.inner, "installed", True))
 
     @property
-    def undefined_reason(self) -> str:
-        """The reason of a video without references in the file that counts."""
-        return "no references in this file"
-
-    @property
-    def undefined_by_caption(self) -> bool:
-        """False: the references are to blame."""
-        return False
-
-    @property
     def corpus_state(self) -> type[State] | None:
         """What the metric of a pair collects from the whole corpus, such as document frequencies."""
         return None if self.inner is None else self.inner.corpus_state

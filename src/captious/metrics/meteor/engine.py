@@ -1,8 +1,9 @@
 """METEOR 1.5 on a set of items: the normalizer, the formula, and the counts of each item with its best reference.
 
 The normalizer is that of `-norm` for English: punctuation set apart, quotes and dashes unified, lower-case tokens.
-Deviations: none on text without control characters. The original reads one caption per line and fields parted by `|||`,
-so a line break or that mark inside a caption shifts every later score; here :func:`clean` turns both into spaces first.
+Deviations: none on text without control characters. The original reads one caption per line and fields separated by
+`|||`, so a line break or that mark inside a caption shifts every later score; here :func:`clean` turns both into spaces
+first.
 
 >>> normalize("A black-and-white dog's ball, no. 5 in the U.S. ...", {"No": True})
 ['a', 'black', 'and', 'white', 'dog', "'s", 'ball', ',', 'no', '.', '5', 'in', 'the', 'us', '...']
@@ -86,6 +87,7 @@ def normalize(caption: str, prefixes: Mapping[str, bool], language: str = ENGLIS
     if caption.isascii() and caption.replace(" ", "").isalnum():
         return caption.lower().split()
     text = _PUNCTUATION.sub(r" \1 ", f" {caption} ")
+    # A run of dots is spelled DOTMULTI until the end, as in the original, so that no other rule sees its dots.
     if ".." in text:
         text = _DOTS.sub(r" DOTMULTI\1", text)
         while "DOTMULTI." in text:
@@ -107,22 +109,22 @@ def normalize(caption: str, prefixes: Mapping[str, bool], language: str = ENGLIS
 
 def _split_final_dots(tokens: list[str], prefixes: Mapping[str, bool]) -> list[str]:
     """Split the full stop from a word, unless it belongs to an abbreviation."""
-    parted = []
+    parts = []
     for token, following in zip(tokens, [*tokens[1:], ""], strict=False):
         word = token[:-1]
         if len(token) == 1 or not token.endswith("."):
-            parted.append(token)
-        elif "." in word and _LETTER.search(word):
-            parted.append(token.replace(".", ""))
+            parts.append(token)
+        elif "." in word and _LETTER.search(word):  # U.S. becomes US
+            parts.append(token.replace(".", ""))
         elif (
             prefixes.get(word) is False
             or "a" <= following[:1] <= "z"
             or (prefixes.get(word) and "0" <= following[:1] <= "9")
         ):
-            parted.append(token)
+            parts.append(token)
         else:
-            parted.append(f"{word} .")
-    return parted
+            parts.append(f"{word} .")
+    return parts
 
 
 MODULES = ("exact", "stem", "synonym", "paraphrase")
@@ -158,7 +160,7 @@ TASKS = {
 }
 
 
-# The one language without a stemmer. Paraphrase tables of languages but English are not available.
+# The one language without a stemmer. Paraphrase tables are available for English only.
 CZECH = "cs"
 # Parameters to rank systems in the other languages for which the original has a normalizer.
 RANKING = {
@@ -180,7 +182,7 @@ def list_modules(language: str) -> tuple[str, ...]:
 
 
 def get_parameters(task: str, language: str = ENGLISH) -> Parameters:
-    """Return the parameters of a task; in languages but English there is one to rank systems, and ``li``."""
+    """Return the parameters of a task; languages other than English have those of ``rank`` and of ``li``."""
     if language != ENGLISH:
         return RANKING[language] if task == "rank" else TASKS["li"]
     if task not in TASKS:
@@ -212,11 +214,14 @@ def score(counts: npt.ArrayLike, tuning: Parameters) -> Floats:
 
 
 def score_pairs(rows: Floats, tuning: Parameters) -> Floats:
-    """Compute :func:`score` of integer counts, term by term in the original's order: it decides between references."""
+    """Compute :func:`score` of integer counts, adding terms in the original's order.
+
+    The last digit of a sum can decide which of two references is the best, and so change the counts of an item.
+    """
     (one, two, three, four), delta = tuning.weights, tuning.delta
     rest = 1 - delta
     sides = []
-    for side in (0, 1):
+    for side in (0, 1):  # candidate, reference
         content, function = rows[:, 4 + side : 20 : 4].T, rows[:, 6 + side : 20 : 4].T
         weighted = (
             content[0] * one * delta + content[1] * two * delta + content[2] * three * delta + content[3] * four * delta
@@ -265,26 +270,26 @@ def count(
     tuning: Parameters,
     modules: Sequence[str] = MODULES,
 ) -> Counts:
-    """Align each candidate with each of its references and keep the counts of the best."""
+    """Align each candidate with its references, and keep the counts of the best reference."""
     table = np.zeros((len(candidates), len(COLUMNS)))
     best = np.zeros(len(candidates), dtype=np.int64)
     cleaned = 0
     for begin in range(0, len(candidates), BATCH):
         part = slice(begin, begin + BATCH)
         with pause_collector():
-            table[part], best[part], dirty = _count(candidates[part], references[part], tables, tuning, modules)
+            table[part], best[part], dirty = _count_batch(candidates[part], references[part], tables, tuning, modules)
         cleaned += dirty
     return Counts(table, best, cleaned)
 
 
-def _count(
+def _count_batch(
     candidates: Sequence[str],
     references: Sequence[Sequence[str]],
     tables: Tables,
     tuning: Parameters,
     modules: Sequence[str],
 ) -> tuple[Floats, Ints, int]:
-    numbers, batch, cleaned = _read(candidates, references, tables, modules)
+    numbers, batch, cleaned = _number_captions(candidates, references, tables, modules)
     pairs = ReferencePairs.of(
         batch,
         np.array([numbers[caption] for caption in candidates], np.int64),
@@ -300,7 +305,7 @@ class ReferencePairs:
 
     batch: SentenceBatch
     sizes: Ints
-    """References of each candidate."""
+    """The number of references of each candidate."""
     candidates: Ints
     """The candidate of each pair, as its index in the batch."""
     references: Ints
@@ -308,40 +313,45 @@ class ReferencePairs:
 
     @classmethod
     def of(cls, batch: SentenceBatch, candidates: Ints, references: Sequence[Sequence[int]]) -> ReferencePairs:
-        """Pair captions of a batch."""
+        """Pair each candidate of a batch with its references, all given by their indices in the batch."""
         sizes = np.array([len(group) for group in references], np.int64)
-        ours = np.repeat(candidates, sizes)
-        theirs = np.array([number for group in references for number in group], np.int64)
-        return cls(batch, sizes, ours, theirs, find_matches(batch, ours, theirs))
+        candidate = np.repeat(candidates, sizes)
+        reference = np.array([number for group in references for number in group], np.int64)
+        return cls(batch, sizes, candidate, reference, find_matches(batch, candidate, reference))
 
     def choose_best(self, tuning: Parameters) -> tuple[Floats, Ints]:
         """Return the counts of each candidate with the best reference, and the number of that reference.
 
-        References are tried in the order of the highest score they could reach, so that most need no search.
+        In round r every candidate that is still open tries the reference with its r-th highest bound. It is closed when
+        that bound is below its best score, so most references need no search.
         """
         first = np.cumsum(self.sizes) - self.sizes
         bounds = self.compute_bounds(tuning)
         order = np.lexsort((-bounds, np.repeat(np.arange(len(self.sizes)), self.sizes)))
-        rows, lead = np.zeros((len(self.sizes), len(COLUMNS))), np.full(len(self.sizes), -1.0)
-        chosen = first.copy()
-        left = np.arange(len(self.sizes))
+        rows, best_score = np.zeros((len(self.sizes), len(COLUMNS))), np.full(len(self.sizes), -1.0)
+        best_pair = first.copy()
+        open_ones = np.arange(len(self.sizes))
         for rank in range(int(self.sizes.max(initial=0))):
-            left = left[self.sizes[left] > rank]
-            pairs = order[first[left] + rank]
-            able = bounds[pairs] >= lead[left] - _MARGIN
-            left, pairs = left[able], pairs[able]
+            open_ones = open_ones[self.sizes[open_ones] > rank]
+            pairs = order[first[open_ones] + rank]
+            can_win = bounds[pairs] >= best_score[open_ones] - _MARGIN
+            open_ones, pairs = open_ones[can_win], pairs[can_win]
             counts = self.count(pairs)
-            reached = score_pairs(counts, tuning)
-            ahead = (reached > lead[left]) | ((reached == lead[left]) & (pairs < chosen[left]))
-            better = left[ahead]
-            rows[better], lead[better], chosen[better] = counts[ahead], reached[ahead], pairs[ahead]
-        return rows, chosen - first
+            scores = score_pairs(counts, tuning)
+            best = best_score[open_ones]
+            # Of equal scores the first reference wins, whatever the order in which they are tried.
+            wins = (scores > best) | ((scores == best) & (pairs < best_pair[open_ones]))
+            winners = open_ones[wins]
+            rows[winners], best_score[winners], best_pair[winners] = counts[wins], scores[wins], pairs[wins]
+        return rows, best_pair - first
 
     def compute_bounds(self, tuning: Parameters) -> Floats:
         """Return a score that no alignment of a pair exceeds: every word matched by its best module, in one chunk."""
         found, function, delta = self.found, self.batch.function, tuning.delta
         exact = found.module == EXACT
-        reached, words, whole = [], np.zeros(len(self.references)), np.ones(len(self.references), dtype=bool)
+        # Of each pair: the upper bounds of precision and recall, the number of words that are in any match, and whether
+        # all words are.
+        reached, words, complete = [], np.zeros(len(self.references)), np.ones(len(self.references), dtype=bool)
         for captions, depth, starts in (
             (self.candidates, found.other_covered, found.other),
             (self.references, found.covered, found.start),
@@ -349,14 +359,16 @@ class ReferencePairs:
             spans = self.batch.sentences[captions]
             pair = np.repeat(np.arange(len(captions)), spans.sizes)
             weights = np.where(function[expand_ranges(spans.first, spans.sizes)], 1 - delta, delta)
+            # ``depth`` is the number of matches of a word: exact ones weigh 1, others at most their best module.
             gains = np.where(depth > 0, max(tuning.weights[1:]), 0.0)
             gains[starts[exact]] = 1.0
             total, matched = (np.bincount(pair, one, len(captions)) for one in (weights, weights * gains))
             number = np.bincount(pair[depth > 0], minlength=len(captions))
             reached.append(np.divide(matched, total, out=np.zeros(len(captions)), where=matched > 0))
             words += number
-            whole &= number == spans.sizes
-        fragmentation = np.where(whole, 0.0, np.divide(2, words, out=words, where=words > 0))
+            complete &= number == spans.sizes
+        # One chunk, and none if every word matches: METEOR has no penalty for identical captions.
+        fragmentation = np.where(complete, 0.0, np.divide(2, words, out=words, where=words > 0))
         return compute_values(reached[0], reached[1], fragmentation, tuning)
 
     def count(self, pairs: Ints) -> Floats:
@@ -366,9 +378,10 @@ class ReferencePairs:
         pair, start, end, other, other_end = (
             column[taken] for column in (found.pair, found.start, found.end, found.other, found.other_end)
         )
-        place = np.empty(len(self.references), np.int64)
-        place[pairs] = np.arange(len(pairs))
-        row, column = place[pair], 4 + 4 * found.module[taken]
+        row_of_pair = np.empty(len(self.references), np.int64)
+        row_of_pair[pairs] = np.arange(len(pairs))
+        # Four columns per module: content words of candidate and reference, function words of candidate and reference.
+        row, column = row_of_pair[pair], 4 + 4 * found.module[taken]
         table = np.zeros((len(pairs), len(COLUMNS)))
         sides = (
             (self.candidates, found.candidates, other, other_end),
@@ -378,6 +391,7 @@ class ReferencePairs:
             sentences = self.batch.sentences[captions[pairs]]
             table[:, side] = sentences.sizes
             table[:, 2 + side] = functions[sentences.first + sentences.sizes] - functions[sentences.first]
+            # Matches index the words of all pairs, ``functions`` those of the batch: each caption once.
             shift = (sentences.first - words.first[pairs])[row]
             functional = functions[last + shift] - functions[first + shift]
             for kind, number in ((0, last - first - functional), (2, functional)):
@@ -388,8 +402,9 @@ class ReferencePairs:
         begins = np.ones(len(taken), dtype=bool)
         begins[1:] = (start[1:] != end[:-1]) | (other[1:] != other_end[:-1]) | (pair[1:] != pair[:-1])
         chunks = np.bincount(row[begins], minlength=len(pairs))
-        whole = (chunks == 1) & (table[:, :2] == table[:, 21:]).all(axis=1)
-        table[:, 20] = np.where(whole, 0, chunks)
+        # As in the original, one chunk of all words of both captions counts as none: there is no penalty.
+        complete = (chunks == 1) & (table[:, :2] == table[:, 21:]).all(axis=1)
+        table[:, 20] = np.where(complete, 0, chunks)
         return table
 
 
@@ -421,11 +436,12 @@ def align_best(
     candidate: str, references: Sequence[str], tables: Tables, tuning: Parameters, modules: Sequence[str] = MODULES
 ) -> Aligned:
     """Align one candidate with its best reference."""
-    numbers, batch, _ = _read([candidate], [references], tables, modules)
+    numbers, batch, _ = _number_captions([candidate], [references], tables, modules)
     pairs = ReferencePairs.of(batch, np.array([numbers[candidate]]), [[numbers[one] for one in references]])
     rows, chosen = pairs.choose_best(tuning)
     best, found = int(chosen[0]), pairs.found
     taken = align(found, chosen)
+    # Matches count the words of all pairs; less the first word of this pair they index its own two texts.
     start, other = found.references.first[best], found.candidates.first[best]
     columns = (found.start - start, found.end - start, found.other - other, found.other_end - other, found.module)
     texts = (references[best], candidate)
@@ -449,10 +465,10 @@ def weigh_match(match: WordMatch, function: tuple[list[bool], list[bool]], tunin
     return sides[0], sides[1]
 
 
-def _read(
+def _number_captions(
     candidates: Sequence[str], references: Sequence[Sequence[str]], tables: Tables, modules: Sequence[str]
 ) -> tuple[dict[str, int], SentenceBatch, int]:
-    """Tokenize the distinct captions and assign numbers to them; count how many of all captions had to be cleaned."""
+    """Assign numbers to the distinct captions and tokenize them; count how many of all captions had to be cleaned."""
     numbers: dict[str, int] = {}
     for captions in (candidates, *references):
         for caption in captions:

@@ -163,7 +163,8 @@ class Meteor(CandidateMetric):
             return Breakdown([], "match", texts=texts, formula="METEOR is 0 where no word matches")
         recall, precision = (np.concatenate([one for one in match_weights if len(one)]).sum(axis=0) / lengths).tolist()
         f_mean = 1 / ((1 - tuning.alpha) / precision + tuning.alpha / recall)
-        # P · ∂F/∂P and R · ∂F/∂R, which add up to F, split over the matches.
+        # What a match adds to F: its weights in R and P times ∂F/∂R and ∂F/∂P. F is homogeneous of degree 1 in R and P,
+        # so these add up to F.
         slopes = (
             np.array([tuning.alpha * (f_mean / recall) ** 2, (1 - tuning.alpha) * (f_mean / precision) ** 2]) / lengths
         )

@@ -158,7 +158,7 @@ class Spice(MeanMetric):
         parts, formulas = [], []
         for rank, graph in enumerate(drawings):
             ours, hits = len(graph.statements), sum(bool(one.matched) for one in graph.statements)
-            # One-to-one, a tuple of the references that is like a matched one may be matched by none.
+            # Not hits + missed: if several tuples may match the same one, the two sides have different numbers of hits.
             theirs = len(self.graphs(item, state)[1][0].tuples(self.subset))
             each = 2 / (ours + theirs) / len(drawings) if hits else 0.0
             tuples = {
@@ -188,26 +188,26 @@ class Spice(MeanMetric):
     def _score_soft(self, captions: CaptionSet) -> Floats:
         """Compute the soft value of each candidate; every distinct phrase is encoded once."""
         owners = captions.candidates.owners.tolist()
-        ours, theirs, rows = self._collect_phrases(captions)
-        references = list(map(rows, theirs))
+        ours, theirs, encode = self._collect_phrases(captions)
+        references = list(map(encode, theirs))
         return np.array(
             [
-                compute_soft_score(rows(one), references[owner], self.subset)
-                for one, owner in zip(ours, owners, strict=True)
+                compute_soft_score(encode(phrases), references[owner], self.subset)
+                for phrases, owner in zip(ours, owners, strict=True)
             ],
             dtype=np.float64,
         )
 
     def _break_down_soft(self, item: CaptionSet) -> Breakdown:
         """List the phrases of the caption, each with the nearest phrase of the references."""
-        ours, (theirs,), rows = self._collect_phrases(item)
+        ours, (theirs,), encode = self._collect_phrases(item)
         parts = []
-        for rank, one in enumerate(ours):
-            cosines = rows(one) @ rows(theirs).T if one and theirs else np.zeros((0, 0))
-            for phrase, row in zip(one, cosines, strict=False):
+        for rank, phrases in enumerate(ours):
+            cosines = encode(phrases) @ encode(theirs).T if phrases and theirs else np.zeros((0, 0))
+            for phrase, row in zip(phrases, cosines, strict=False):
                 best = int(np.argmax(row))
                 details = {"nearest": theirs[best], "cosine": float(row[best])}
-                parts.append(Contribution(phrase, float(row[best]) / len(one) / len(ours), rank, details))
+                parts.append(Contribution(phrase, float(row[best]) / len(phrases) / len(ours), rank, details))
         return Breakdown(
             parts,
             unit="phrase",
@@ -232,10 +232,10 @@ class Spice(MeanMetric):
         row = {phrase: number for number, phrase in enumerate(distinct)}
         vectors = sentence_vectors(distinct, self.weights)
 
-        def rows(lists: list[str]) -> Floats:
-            return vectors[[row[phrase] for phrase in lists]].astype(np.float64)
+        def encode(phrases: list[str]) -> Floats:
+            return vectors[[row[phrase] for phrase in phrases]].astype(np.float64)
 
-        return ours, theirs, rows
+        return ours, theirs, encode
 
     def graphs(self, captions: CaptionSet, state: Shared[SpiceResources]) -> tuple[list[SceneGraph], list[SceneGraph]]:
         """Return the graph of each candidate, and that of each item's references; cached per set."""

@@ -89,7 +89,7 @@ const selection = () => sortedSelection().map(([, item]) => item);
 function systemRecord(system, item, place) {
   const id = data.ids[item];
   return {
-    texts: data.candidates[system][place], words: data.lengths[system][item],
+    texts: data.candidates[system][place], events: data.events?.[system][place] ?? [], matches: data.matches?.[system][place] ?? [], meteors: data.meteors?.[system][place] ?? [], words: data.lengths[system][item],
     values: metrics.map((_, metric) => data.values[system][metric][item]),
     shares: metrics.map((_, metric) => {
       const value = data.values[system][metric][item], sorted = sortedValues(system, metric);
@@ -105,6 +105,8 @@ function record(item) {
   return {
     item, id: data.ids[item], references: data.references[place], fields: data.fields[place],
     picture: picture === null ? null : images[picture], large: data.large && picture !== null ? data.large[picture] : null, sound: data.sounds?.[place] ?? null,
+    video: data.videos?.[place] ?? null, poster: data.posters?.[place] ?? null, strip: data.strips?.[place] ?? null, has_video: Boolean(data.has_video?.[place]), part: data.part?.[place] ?? null, duration: data.duration?.[place] ?? null,
+    events: data.reference_events?.[place] ?? [],
     systems: systems.map((_, system) => systemRecord(system, item, place)),
   };
 }

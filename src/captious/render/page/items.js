@@ -69,7 +69,7 @@ const attributesOf = ({ item, id }, name) => ({ class: item === state.item ? `${
 function card(record, rank) {
   const known = wordsOf(record.references);
   return h("article", attributesOf(record, "card"),
-    exploring ? picture(record) : record.picture !== null && h("img", { src: record.picture, alt: "", decoding: "async" }),
+    exploring ? picture(record) || clip(record) : record.picture !== null && h("img", { src: record.picture, alt: "", decoding: "async" }),
     h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), factsOf(record), exploring && fullButton(record)),
       exploring && sound(record), record.systems.map((own, system) => systemRow(system, own, known)), references(record.references)));
 }

@@ -32,7 +32,7 @@ function keys(event) {
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   const acts = {
     "/": () => { byId("search").focus(); byId("items").scrollIntoView(); }, j: () => step(1), k: () => step(-1),
-    w: () => update({ order: "worst", page: 0 }), ...(exploring ? EXPLORER_KEYS : {}),
+    w: () => update({ order: "worst", page: 0 }), ...(exploring ? { ...EXPLORER_KEYS, ...clipKeys() } : {}),
   };
   if (!acts[event.key]) return undefined;
   event.preventDefault();

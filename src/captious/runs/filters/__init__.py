@@ -29,12 +29,13 @@ Semantics of an expression:
 - ``has`` finds a part of a text in upper or lower case, ``matches`` a regular expression (RE2). ``"dog" in caption`` is
   ``has`` that respects case. Of a column with several texts, such as ``caption``, any text may do.
 - ``is missing``, ``is not missing``, ``is present``.
-- ``top(x, 0.3)`` holds for the 30 % of the items with a value that have the highest, ``bottom`` for the lowest;
+- ``top(x, 0.3)`` is true for the 30 % of items with the highest values, ``bottom`` for those with the lowest, among
+  the items that have a value;
   ``quantile(x, 0.9)`` is a number.
 - A name is the written form, label or short name of a metric, or the name of a column. It is put in back quotes if it
   has characters of the language. A hyphen or a point inside a name belongs to it: ``bleu-1`` is BLEU-1, and
   ``bleu - 1`` a difference. ``cider@sat`` and ``sat.cider`` are the values in one of several runs.
-  ``input.NAME`` is a column of the input whose name is used otherwise too.
+  ``input.NAME`` is a column of the input whose name also means something else.
 - ``words`` and ``characters`` are means over the candidates of an item, as all metrics average them. Words are
   separated by white space. ``candidates`` is their number.
 - A value that is missing is neither above nor below anything, and arithmetic whose result is not finite has none. A

@@ -178,7 +178,7 @@ class Scanner:
         assert match is not None
         name = match[1] if quoted_name else match[0].rstrip("-.")
         if name not in names:
-            there = format_choices(name, names) if names else "; there is one run alone"
+            there = format_choices(name, names) if names else "; there is only one run"
             raise FilterError(f"no system {name[:60]!r}{there}", self.text, at)
         return name, match.end() if quoted_name else at + len(name)
 
@@ -279,8 +279,8 @@ class Parser:
 
     def _parse_negation(self) -> Node:
         if token := self.accept("word", "not"):
-            with_depth = self._parse_nested(self._parse_negation)
-            return Negation(token.start, self.last.end, self._check_condition(with_depth))
+            operand = self._parse_nested(self._parse_negation)
+            return Negation(token.start, self.last.end, self._check_condition(operand))
         return self._parse_comparison()
 
     def _parse_nested(self, read: Callable[[], Node]) -> Node:
@@ -292,6 +292,7 @@ class Parser:
         return node
 
     def _check_condition(self, node: Node) -> ConditionNode:
+        """Return the node as a condition; a true/false column such as ``nsfw`` means ``nsfw == true``."""
         if isinstance(node, ColumnNode) and node.column.kind == "truth":
             return IsTrue(node.start, node.end, node)
         if not isinstance(node, CONDITIONS):
@@ -303,6 +304,7 @@ class Parser:
         return self._make_error("expected a comparison such as clipscore > 0.28 here", node)
 
     def _parse_comparison(self) -> Node:
+        """Parse a chain such as ``0.2 < cider < 2``, a test by a word, or a value, which is returned as it is."""
         first = left = self.parse_sum()
         links: list[ConditionNode] = []
         while token := self.accept("sign", *_COMPARISONS):
@@ -349,6 +351,7 @@ class Parser:
             if not self.accept("sign", ","):
                 break
         self.require(close, "after the list")
+        # "dog" in (caption) is a test for a part of the caption, not for membership in a list of one.
         if isinstance(left, TextLiteral) and isinstance(members[0], ColumnNode) and len(members) == 1:
             return self._make_substring_test(left, members[0])
         if lists := [member for member in members if get_kind(member) == "texts"]:
@@ -362,6 +365,7 @@ class Parser:
         return TextTest(text.start, self.last.end, "exactly", column, text.value)
 
     def _parse_member(self, operand: Operand) -> Operand:
+        """Parse an entry of a list; it must be of the same kind, number or text, as the operand before ``in``."""
         if self.next.text in (")", "]"):
             raise self._make_error('expected a list after \'in\', such as ("7", "12"), found an empty one', self.next)
         node = self._check_operand(self.parse_sum())
@@ -418,6 +422,7 @@ class Parser:
         return node
 
     def _make_comparison(self, sign: str, first: Node, second: Node) -> ConditionNode:
+        """Return the comparison of two numbers or two texts; raise FilterError for a number and a text."""
         if truth := self._compare_truth(sign, first, second):
             return truth
         left, right = self._check_operand(first), self._check_operand(second)
@@ -432,6 +437,7 @@ class Parser:
         if "texts" in kinds and sign not in ("==", "!="):
             name = next(one.name for one in (left, right) if isinstance(one, ColumnNode) and get_kind(one) == "texts")
             raise self._make_error(f"{name} has no order, expected has, matches, == or !=", right)
+        # Of a column with several texts, == is true if any text is equal, and != if none is: the negation of ==.
         node = Compare(left.start, right.end, "==" if "texts" in kinds else sign, left, right)
         return Negation(left.start, right.end, node) if "texts" in kinds and sign == "!=" else node
 
@@ -528,7 +534,7 @@ class Parser:
         if not self.accept("sign", ","):
             raise self._make_error(f"expected {name.text}(metric, share), such as {example}", name)
         share = self.parse_sum()
-        self.require(")", f"after {example!r}"[:-2])
+        self.require(")", f"after '{example[:-1]}'")
         if any(isinstance(part, Quantile) for part in walk(operand)):
             raise self._make_error("a quantile cannot be one of another quantile", operand)
         if not find_columns([operand]):

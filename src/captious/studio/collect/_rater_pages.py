@@ -10,6 +10,7 @@ import logging
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -20,16 +21,21 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import BaseRoute, Route
 
 from captious.errors import InputError
+from captious.models.clip_stills import make_poster, make_strip
+from captious.studio._video_events import Part, find_part
 from captious.studio.access import (
     Limit,
     Rules,
     find_image_file,
+    find_media_path,
     find_sound_file,
+    find_video_file,
     get_client_address,
     hash_token,
     is_same_token,
     make_token,
 )
+from captious.studio.collect._clips import describe_clip
 from captious.studio.collect._events import Page, Purpose
 from captious.studio.collect._panels import Outcome
 from captious.studio.collect._rendering import COMMENT, PageRenderer, RendererInForce
@@ -37,6 +43,7 @@ from captious.studio.collect._survey import Moment, list_questions, read_survey
 from captious.studio.collect._wording import Wording
 from captious.studio.collect.kinds import Gap, Incomplete, kind_of
 from captious.studio.collect.log import StudyLog
+from captious.studio.collect.rating_tasks import Task
 from captious.studio.collect.sessions import (
     RaterSession,
     RaterSessions,
@@ -98,6 +105,9 @@ class RaterPages:
             Route("/task/{page}", self.show_earlier_page),
             Route("/image/{page}/{number:int}", self.send_image),
             Route("/sound/{page}", self.send_sound),
+            Route("/video/{page}", self.send_video),
+            Route("/poster/{page}", self.send_poster),
+            Route("/strip/{page}", self.send_strip),
             Route("/example/{number:int}", self.send_example),
             Route("/done", self.show_done),
             Route("/full", self.show_full),
@@ -321,6 +331,7 @@ class RaterPages:
             letters=self.plan.kind == "pairs",
             image=f"/image/{page.name}/0" if page.task.image else "",
             sound=f"/sound/{page.name}" if page.task.audio else "",
+            clip=describe_clip(page.task, page.name),
             go_on="/task",
             again=f"/task/{page.name}",
         )
@@ -406,6 +417,7 @@ class RaterPages:
             owner=session.owner,
             image=f"/image/{page.name}/0" if page.task.image else "",
             sound=f"/sound/{page.name}" if page.task.audio else "",
+            clip=describe_clip(page.task, page.name),
             back=f"/task/{page.previous}" if page.previous else "",
             forward="/task" if page.answer is not None else "",
             status=self.say("saved_before") if page.answer is not None else "",
@@ -435,6 +447,26 @@ class RaterPages:
         if page is None or page.task.audio is None:
             raise HTTPException(404)
         return make_sound_response(self.plan, page.task.audio, f"task {page.task.id}")
+
+    def _find_video_task(self, request: Request) -> Task:
+        """Return the task of a page that the rater has opened; raise 404 if it has no video."""
+        session = self._find_session(request)
+        page = self.log.find_page(session.rater.id, request.path_params["page"])
+        if page is None or page.task.video is None:
+            raise HTTPException(404)
+        return page.task
+
+    def send_video(self, request: Request) -> Response:
+        """Send the video of a page that the rater has opened, or the range of bytes that a player requests."""
+        return make_video_response(self.plan, self._find_video_task(request))
+
+    def send_poster(self, request: Request) -> Response:
+        """Send the middle frame of the video of a page."""
+        return make_still_response(self.plan, self._find_video_task(request), make_poster)
+
+    def send_strip(self, request: Request) -> Response:
+        """Send frames of the video of a page, for browsers that do not play it."""
+        return make_still_response(self.plan, self._find_video_task(request), make_strip)
 
     def send_example(self, request: Request) -> Response:
         """Send an image of the study's texts, by number. It needs no session, as the texts need none."""
@@ -560,12 +592,36 @@ def make_image_response(plan: Plan, name: str, what: str) -> Response:
 
 def make_sound_response(plan: Plan, name: str, what: str) -> Response:
     """Return a sound of the study's folder, all or the range that a player asks for; raise 404 if there is none."""
-    sounds = plan.file(plan.audio) if plan.audio else None
-    if sounds is None:
+    return _make_player_response(plan, plan.audio, name, what, find_sound_file)
+
+
+def make_video_response(plan: Plan, task: Task) -> Response:
+    """Return the video of a task, all or the range that a player asks for; raise 404 if there is none."""
+    return _make_player_response(plan, plan.videos, task.video or "", f"task {task.id}", find_video_file)
+
+
+def _make_player_response(
+    plan: Plan, name: str | None, file: str, what: str, find_file: Callable[[Path, str], tuple[Path, str]]
+) -> Response:
+    if name is None:
         raise HTTPException(404)
     try:
-        path, kind = find_sound_file(sounds, name)
+        path, kind = find_file(plan.file(name), file)
     except InputError as error:
         logger.error("%s: %s", what, error)
         raise HTTPException(404) from None
     return FileResponse(path, media_type=kind, headers={"cache-control": "private, max-age=86400"})
+
+
+def make_still_response(plan: Plan, task: Task, make: Callable[[Path, Part | None], bytes | None]) -> Response:
+    """Return a JPEG that ``make`` makes of the video of a task; raise 404 if it makes none."""
+    if plan.videos is None:
+        raise HTTPException(404)
+    try:
+        content = make(find_media_path(plan.file(plan.videos), task.video or ""), find_part(task.fields))
+    except InputError as error:
+        logger.error("task %s: %s", task.id, error)
+        content = None
+    if content is None:
+        raise HTTPException(404)
+    return Response(content, headers={"content-type": "image/jpeg", "cache-control": "private, max-age=86400"})

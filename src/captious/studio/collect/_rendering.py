@@ -25,7 +25,7 @@ COMMENT = 2000
 # Names of the texts that the script of a page shows.
 SCRIPT = (
     *("saving", "saved", "will_retry", "not_saved_yet_reason", "not_saved_reason", "not_saved_missing"),
-    *("moved", "time_over"),
+    *("moved", "time_over", "watch_first", "watched", "cannot_play", "frames_of_video", "event_of", "video_length"),
 )
 
 
@@ -117,7 +117,7 @@ class PageRenderer:
             help=list_keys(plan),
             most=COMMENT,
             characters=self.words.format_number(COMMENT),
-            **{"sound": "", **values},
+            **{"sound": "", "clip": None, **values},
         )
 
 
@@ -213,9 +213,9 @@ def list_keys(plan: Plan) -> list[tuple[list[str], str]]:
     }
     cannot = [(["x"], say("key_cannot"))] if plan.cannot_judge and plan.kind not in ("ranking", "pairs") else []
     back = ["u", "Backspace"] if "u" not in {option.key for option in plan.options} else ["Backspace"]
-    play = ["p"] if plan.audio and "p" not in {option.key for option in plan.options} else []
+    play = ["p"] if (plan.audio or plan.videos) and "p" not in {option.key for option in plan.options} else []
     shared = [
-        *([(play, say("key_play"))] if play else []),
+        *([(play, say("key_play_video" if plan.videos else "key_play"))] if play else []),
         (["Enter"], say("key_save")),
         (["Ctrl Enter"], say("key_save_comment")),
         (back, say("key_back")),

@@ -12,8 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from captious.captions import VIDEO
 from captious.errors import InputError, format_suggestion
-from captious.io.columns import AUDIO_COLUMN, CAPTION_LIST_COLUMNS, ID_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
+from captious.io.columns import (
+    AUDIO_COLUMN,
+    CAPTION_LIST_COLUMNS,
+    ID_COLUMNS,
+    IMAGE_COLUMNS,
+    REFERENCE_COLUMNS,
+    VIDEO_COLUMNS,
+)
 from captious.io.formats import name_files, read_rows, read_text
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.join import (
@@ -26,6 +34,7 @@ from captious.io.join import (
     gather_references,
 )
 from captious.io.rows import Row
+from captious.io.videos import VideoFolder
 from captious.options import Reading
 from captious.studio.collect.study_plan import Plan
 from captious.study.rating_files import BATCH, PROBABILITY, STRATUM
@@ -38,13 +47,16 @@ ALL = "all"
 DRAWING = (PROBABILITY, STRATUM, BATCH)
 SEVERAL = Reading(several=True)
 # File endings that are tried first: a set lookup instead of a search of the folder.
-USUAL_ENDINGS = (".jpg", ".png", ".wav")
+USUAL_ENDINGS = (".jpg", ".png", ".wav", ".mp4", ".webm")
+# Columns with the file of an item, and names for messages: fields of `Subject` have the same names as the columns.
+MEDIA_COLUMNS = ("image", AUDIO_COLUMN, VIDEO)
+MEDIA = {"image": ("image", "an image"), "sound": (AUDIO_COLUMN, "a sound"), "video": (VIDEO, "a video")}
 SKIP = "; write missing = 'skip' to leave them out"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One item that raters are asked about: an image, a sound or a text, with its captions."""
+    """One item that raters are asked about: an image, a sound, a video or a text, with its captions."""
 
     id: str
     image: str | None = None
@@ -57,6 +69,8 @@ class Subject:
     fields: Mapping[str, Any] = field(default_factory=dict)
     audio: str | None = None
     """File name inside the folder of sounds."""
+    video: str | None = None
+    """File name inside the folder of videos."""
 
     def has_distinct_captions(self) -> bool:
         """Return True if all captions differ in more than case, white space and punctuation.
@@ -87,11 +101,18 @@ def read_subjects(plan: Plan, complain: Complain) -> list[Subject]:
     elif plan.tasks is not None:
         subjects = read_ready(plan, read_rows(str(plan.file(plan.tasks))), complain)
     else:
-        subjects = [Subject(Path(name).stem, name) for name in ImageFolder(plan.file(plan.images or "")).names]
+        subjects = _list_files(plan)
     twice = _find_repeated([subject.id for subject in subjects])
     if twice:
         complain(f"{plan.tasks or plan.images}: {_format_ids(twice)} more than once, expected one row for each id")
     return _select_subjects(plan, _add_references(plan, subjects, complain), complain)
+
+
+def _list_files(plan: Plan) -> list[Subject]:
+    """Return a subject for every file of the folder of images, or of videos."""
+    if plan.images is None and plan.videos is not None:
+        return [Subject(Path(name).stem, video=name) for name in VideoFolder(plan.file(plan.videos)).names]
+    return [Subject(Path(name).stem, name) for name in ImageFolder(plan.file(plan.images or "")).names]
 
 
 def _add_references(plan: Plan, subjects: list[Subject], complain: Complain) -> list[Subject]:
@@ -212,13 +233,13 @@ def _read_captioned(plan: Plan, complain: Complain) -> list[Subject]:
             complain(f"{plan.path}: captions of {', '.join(systems)} alone, expected at least two systems")
     if plan.kind == "ranking" and len(systems) > MOST_CAPTIONS:
         raise InputError(f"{plan.path}: captions of {len(systems)} systems to rank, expected at most {MOST_CAPTIONS}")
-    images, sounds = open_media(plan, complain)
+    images, sounds, videos = open_media(plan, complain)
     captions = [(name, gathered.candidates, gathered.fields) for name, gathered in systems.items()]
     subjects = []
     for key in ids:
         references = next((gathered.references[key] for gathered in systems.values() if key in gathered.references), ())
         columns = [fields[key] for _, texts, fields in captions if texts.get(key) and fields.get(key)]
-        named, sound = (_find_file_name(columns, name) for name in ("image", AUDIO_COLUMN))
+        named, sound, clip = (_find_file_name(columns, name) for name in MEDIA_COLUMNS)
         subjects.append(
             Subject(
                 key,
@@ -227,9 +248,10 @@ def _read_captioned(plan: Plan, complain: Complain) -> list[Subject]:
                 tuple(references),
                 fields=_find_common_columns(columns) if columns else {},
                 audio=sounds.find(sound, key),
+                video=videos.find(clip, key),
             )
         )
-    return sounds.report(images.report(subjects))
+    return videos.report(sounds.report(images.report(subjects)))
 
 
 def _find_file_name(columns: Iterable[Mapping[str, Any]], name: str) -> str:
@@ -260,7 +282,9 @@ def _group_by_system(name: str, rows: list[Row], complain: Complain) -> dict[str
         return {name: rows}
     systems: dict[str, list[Row]] = {}
     ids = [row.fields.get("id") for row in rows]
-    by_image = len({*map(str, ids)}) == len(ids) and any(row.fields.get(name) for row in rows for name in IMAGE_COLUMNS)
+    by_image = len({*map(str, ids)}) == len(ids) and any(
+        row.fields.get(name) for row in rows for name in (*IMAGE_COLUMNS, *VIDEO_COLUMNS[:2])
+    )
     for row in rows:
         system = row.fields.get(SYSTEM)
         if not isinstance(system, str) or not system.strip():
@@ -291,7 +315,7 @@ def _find_common_columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     return {
         str(name): _convert_value(value)
         for name, value in first.items()
-        if name not in ("image", AUDIO_COLUMN) and all(name in other and other[name] == value for other in others)
+        if name not in MEDIA_COLUMNS and all(name in other and other[name] == value for other in others)
     }
 
 
@@ -308,15 +332,16 @@ def _convert_value(value: Any) -> Any:
     return str(value)
 
 
-def open_media(plan: Plan, complain: Complain) -> tuple[_Media, _Media]:
-    """Open the folders of images and of sounds of a plan."""
+def open_media(plan: Plan, complain: Complain) -> tuple[_Media, _Media, _Media]:
+    """Open the folders of images, of sounds and of videos of a plan."""
     images = None if plan.images is None else ImageFolder(plan.file(plan.images))
     sounds = None if plan.audio is None else SoundFolder(plan.file(plan.audio))
-    return _Media(plan, images, complain), _Media(plan, sounds, complain)
+    videos = None if plan.videos is None else VideoFolder(plan.file(plan.videos))
+    return _Media(plan, images, complain), _Media(plan, sounds, complain), _Media(plan, videos, complain)
 
 
 class _Media:
-    """The images or sounds of a plan; missing files, and files outside the folder, are reported together."""
+    """The images, sounds or videos of a plan; missing files, and files outside the folder, are reported together."""
 
     def __init__(self, plan: Plan, folder: ImageFolder | None, complain: Complain) -> None:
         self.complain, self.skips, self.folder = complain, plan.missing == "skip", folder
@@ -349,17 +374,16 @@ class _Media:
         if self.folder is None:
             return subjects
         what = self.folder.what
+        column, a_file = MEDIA[what]
         if self.outside:
             complaint = f"{self.outside[0]}: is outside the folder of {what}s; copy it there"
             self.complain(complaint + (f" ({len(self.outside)} such)" if len(self.outside) > 1 else ""))
         if self.missing and not self.skips:
             where = self.folder.path
-            an = "an image" if what == "image" else "a sound"
-            self.complain(f"{where}: {_format_ids(self.missing)} without {an}, expected one for every item{SKIP}")
+            self.complain(f"{where}: {_format_ids(self.missing)} without {a_file}, expected one for every item{SKIP}")
         if not self.skips:
             return subjects
-        shown = "image" if what == "image" else "audio"
-        return [subject for subject in subjects if getattr(subject, shown) is not None]
+        return [subject for subject in subjects if getattr(subject, column) is not None]
 
 
 THINGS = ("things", "entities")
@@ -376,10 +400,12 @@ MOST_CAPTIONS, MOST_THINGS = 20, 100
 
 def read_ready(plan: Plan, rows: Iterable[Row], complain: Complain) -> list[Subject]:
     """Make subjects of ready rows, such as those of ``captious probe entities``, sets to rank, or images to label."""
-    images, sounds = open_media(plan, complain)
+    media = open_media(plan, complain)
     rows = _join_sets(rows) if plan.kind == "ranking" else rows
-    subjects = [subject for row in rows if (subject := _make_subject(row, images, sounds, complain)) is not None]
-    return sounds.report(images.report(subjects))
+    subjects = [subject for row in rows if (subject := _make_subject(row, media, complain)) is not None]
+    for files in media:
+        subjects = files.report(subjects)
+    return subjects
 
 
 def find_row_id(row: Row) -> str:
@@ -391,7 +417,7 @@ def find_row_id(row: Row) -> str:
     return str(key)
 
 
-def _make_subject(row: Row, images: _Media, sounds: _Media, complain: Complain) -> Subject | None:
+def _make_subject(row: Row, media: tuple[_Media, _Media, _Media], complain: Complain) -> Subject | None:
     values = row.fields
     named = next((values[name] for name in ("picture", *IMAGE_COLUMNS) if values.get(name)), "")
     try:
@@ -413,8 +439,16 @@ def _make_subject(row: Row, images: _Media, sounds: _Media, complain: Complain) 
             return None
     used = {*LISTS, *TEXTS, *REFERENCE_COLUMNS, *THINGS, *ANSWERS}
     fields = {str(name): _convert_value(value) for name, value in values.items() if name not in used}
-    sound = sounds.find(str(values.get(AUDIO_COLUMN) or named), key)
-    return Subject(key, images.find(str(named), key), captions, references, things, heading, fields, sound)
+    image, sound, video = (
+        files.find(str(name or named), key)
+        for files, name in zip(media, (named, values.get(AUDIO_COLUMN), _find_video_name(values)), strict=True)
+    )
+    return Subject(key, image, captions, references, things, heading, fields, sound, video)
+
+
+def _find_video_name(values: Mapping[str, Any]) -> Any:
+    """Return the file name in a column of videos; a column `clip` may also be a score."""
+    return next((values[name] for name in VIDEO_COLUMNS if isinstance(values.get(name), str) and values[name]), None)
 
 
 def _parse_captions(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

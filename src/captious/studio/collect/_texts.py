@@ -176,6 +176,7 @@ def _format_either(values: Iterable[object]) -> str:
 def render_page_text(plan: Plan, tasks: Sequence[Task]) -> list[str]:
     """Return the lines that a rater reads before the first task and on its page; empty if there is no task."""
     require("jinja2", "studio")
+    from captious.studio.collect._clips import describe_clip
     from captious.studio.collect._rendering import PageRenderer
     from captious.studio.collect.kinds import kind_of
 
@@ -188,7 +189,8 @@ def render_page_text(plan: Plan, tasks: Sequence[Task]) -> list[str]:
     blank: dict[str, Any] = dict.fromkeys(("key", "csrf", "session", "owner", "back", "forward", "status"), "")
     pages = [renderer.render("consent.html", heading="", consent=plan.consent, **blank)] if plan.consent else []
     image, sound = "image" if work[0].image else "", "sound" if work[0].audio else ""
-    pages.append(renderer.render_task(Page(work[0], "work", order, 1, total), {}, image=image, sound=sound, **blank))
+    shown: dict[str, Any] = {"image": image, "sound": sound, "clip": describe_clip(work[0], "")}
+    pages.append(renderer.render_task(Page(work[0], "work", order, 1, total), {}, **shown, **blank))
     return [line for page in pages for line in PageText(page).lines]
 
 

@@ -41,6 +41,7 @@ MEANING = {
     "looks.number": "looks keep their error only if they were planned before the first answer",
     "seed": "the pages that raters saw were drawn by it",
     "stratum": "tasks were shared out by it",
+    "must_watch": "raters may have answered without watching the video, or had to watch it",
     "practice": "raters have practiced other tasks",
     "questions": "raters have answered the questions as they were",
 }
@@ -51,7 +52,7 @@ GROWING = {
 }
 # Keys that select the items; `build_new_tasks` checks the items themselves.
 FILES = (
-    *("captions", "references", "images", "audio", "tasks", "ids", "without", "items", "missing", "distinct"),
+    *("captions", "references", "images", "audio", "videos", "tasks", "ids", "without", "items", "missing", "distinct"),
     *("quotas", "quotas.*", "checks.gold"),
 )
 # Keys that may change freely: texts, and numbers for the distribution, payment and summary of the work.
@@ -245,7 +246,7 @@ def _group_by_item(tasks: Iterable[Task]) -> dict[str, list[Task]]:
     return items
 
 
-_PARTS = ("images or sounds", "captions", "references", "things", "texts", "columns", "expected answers")
+_PARTS = ("images, sounds or videos", "captions", "references", "things", "texts", "columns", "expected answers")
 
 
 def _get_content(tasks: Sequence[Task]) -> tuple[Any, ...]:
@@ -255,7 +256,8 @@ def _get_content(tasks: Sequence[Task]) -> tuple[Any, ...]:
     golds = sorted(dump(_replace_letters(task)) for task in tasks)
     # How items were drawn may differ: a larger sample gives the same item a greater chance.
     fields = dump({name: value for name, value in first.fields.items() if name not in DRAWING})
-    return (first.image, first.audio), captions, first.references, first.things, first.heading, fields, golds
+    media = (first.image, first.audio, first.video)
+    return media, captions, first.references, first.things, first.heading, fields, golds
 
 
 def _replace_letters(task: Task) -> Any:

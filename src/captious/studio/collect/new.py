@@ -21,7 +21,7 @@ from captious.studio.collect.study_plan import KindName, parse_plan, read_plan
 FOLDER = Path(__file__).parents[1] / "pages" / "templates"
 KINDS: tuple[KindName, ...] = ("ratings", "ranking", "pairs", "yesno", "labels")
 # Keys with file names, in their order in a study.
-FILES = ("captions", "references", "images", "tasks", "ids")
+FILES = ("captions", "references", "images", "videos", "tasks", "ids")
 WIDTH = 120
 # Maximum number of captions on a page for templates that show all captions of an item together.
 MOST_TOGETHER = 8
@@ -50,6 +50,7 @@ def new_plan(
     tasks: str | Path | None = None,
     references: str | Path | None = None,
     images: str | Path | None = None,
+    videos: str | Path | None = None,
     ids: str | Path | Sequence[str] | None = None,
     without: Sequence[str | Path] = (),
     items: int | None = None,
@@ -70,8 +71,8 @@ def new_plan(
         Files of captions, each a system; ``NAME=FILE`` names it.
     tasks
         File of ready tasks instead of captions.
-    references, images
-        File of references, folder of images.
+    references, images, videos
+        File of references, folder of images, folder of videos.
     ids
         File with one id per line, or the ids themselves: what the study asks about.
     without
@@ -88,10 +89,13 @@ def new_plan(
         raise InputError("kind='yesno' asks about the things of ready tasks, not about captions; pass tasks=...")
     text = (FOLDER / f"{_find_template(kind, template)}.toml").read_text(encoding="utf-8")
     ids_value = _quote_file(ids, path) if isinstance(ids, (str, Path)) else _format_list("ids", ids or ())
+    if videos is not None and images is None:
+        text = _SHOWN.sub(r"\1 video", text)
     values = {
         "captions": _format_list("captions", [_resolve_system_file(name, path) for name in captions]),
         "references": _quote_file(references, path),
         "images": _quote_file(images, path),
+        "videos": _quote_file(videos, path),
         "tasks": _quote_file(tasks, path),
         "ids": ids_value,
     }
@@ -114,6 +118,10 @@ def new_plan(
     if plan.together > 1 and len(numbers) == 1 and max(numbers) <= MOST_TOGETHER:
         return _fill_template(_set_key(text, "together", str(*numbers)), numbers)
     return _fill_template(text, {len(page.choices) for page in pages})
+
+
+# The image in the texts of a template, but not in its comments about files.
+_SHOWN = re.compile(r"\b(the|an) image\b")
 
 
 def _fill_template(text: str, sizes: Collection[int]) -> str:

@@ -51,6 +51,8 @@ class Task:
     """What a rater reads after the answer to a task of practice."""
     audio: str | None = None
     """File name inside the plan's folder of sounds; pages ask for it by task, never by name."""
+    video: str | None = None
+    """File name inside the plan's folder of videos; pages ask for it by task, never by name."""
 
     @property
     def is_practice(self) -> bool:
@@ -77,6 +79,7 @@ class Task:
             "fields": dict(self.fields),
             **({"explanation": self.explanation} if self.explanation else {}),
             **({"audio": self.audio} if self.audio else {}),
+            **({"video": self.video} if self.video else {}),
         }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, get_runtime
 from captious.render import Column, Document, Result, Section, Table, Text
 from captious.render.document import Value
-from captious.studio.access import find_sound_file
+from captious.studio.access import find_sound_file, find_video_file
 from captious.studio.collect._events import count_gold_due, count_pages, count_work
 from captious.studio.collect._signed import read_keys
 from captious.studio.collect._subjects import normalize_words
@@ -32,8 +33,9 @@ from captious.study.metric_agreement.power import simulate_power
 WORDS_A_SECOND = 4.0
 # Minutes per rater above which ratings suffer from fatigue.
 TIRED = 60.0
-# Bytes of an image that is slow on a phone.
+# Bytes of an image or a sound, and of a video, that is slow on a phone.
 LARGE = 5_000_000
+LARGE_VIDEO = 50_000_000
 # Captions of the simulated study; the result is scaled by 1 / √captions for a larger one.
 SIMULATED = 1000
 SAMPLES = 200
@@ -144,7 +146,8 @@ def check_plan(plan: Plan) -> PlanCheck:
     findings = [
         *fold_complaints(complaints),
         *_check_images(plan, tasks),
-        *_check_sounds(plan, tasks),
+        *_check_players(plan, tasks, "sound"),
+        *_check_players(plan, tasks, "video"),
         *_check_repeated_files(plan),
         *_check_duplicates(plan, tasks),
         *find_empty_captions(tasks),
@@ -271,23 +274,26 @@ def _check_images(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
         yield Finding("error", "items to label without an image, expected one for each")
 
 
-def _check_sounds(plan: Plan, tasks: Sequence[Task]) -> Iterator[Finding]:
-    """Yield findings about sounds that cannot be played, or are large."""
-    if plan.audio is None:
+def _check_players(plan: Plan, tasks: Sequence[Task], what: Literal["sound", "video"]) -> Iterator[Finding]:
+    """Yield findings about sounds or videos that browsers do not play, or that are large."""
+    name = plan.audio if what == "sound" else plan.videos
+    if name is None:
         return
-    folder = plan.file(plan.audio)
+    folder, find_file = plan.file(name), find_sound_file if what == "sound" else find_video_file
+    most = LARGE if what == "sound" else LARGE_VIDEO
     broken: dict[str, list[str]] = {}
     large: list[str] = []
-    for sound, item in {task.audio: task.item for task in tasks if task.audio is not None}.items():
+    files = [(task.audio if what == "sound" else task.video, task.item) for task in tasks]
+    for file, item in {file: item for file, item in files if file is not None}.items():
         try:
-            path, _ = find_sound_file(folder, sound)
-            large += [item] if path.stat().st_size > LARGE else []
+            path, _ = find_file(folder, file)
+            large += [item] if path.stat().st_size > most else []
         except InputError as error:
             broken.setdefault(str(error), []).append(item)
     for reason, ids in broken.items():
-        yield Finding("error", f"{format_count(ids, 'sound')}: {reason}")
+        yield Finding("error", f"{format_count(ids, what)}: {reason}")
     if large:
-        yield Finding("warning", f"{format_count(large, 'sound')} over {LARGE // 10**6} MB, slow on a phone")
+        yield Finding("warning", f"{format_count(large, what)} over {most // 10**6} MB, slow on a phone")
 
 
 def _find_image_error(path: Path) -> str:

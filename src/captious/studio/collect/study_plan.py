@@ -203,6 +203,10 @@ class Plan:
     """Folder of the images."""
     audio: str | None = field(default=None, metadata=rule("the name of a folder"))
     """Folder of the sounds, which the pages play."""
+    videos: str | None = field(default=None, metadata=rule("the name of a folder"))
+    """Folder of the videos, which the pages play."""
+    must_watch: bool = False
+    """Whether the answers open only after the video of a task has been played once to its end."""
     tasks: str | None = field(default=None, metadata=rule("the name of a file"))
     """File of ready tasks instead of captions: those of ``captious probe entities``, sets to rank, images to label."""
     ids: str | tuple[str, ...] = field(
@@ -468,14 +472,17 @@ def _check(plan: Plan, table: Mapping[str, Any], where: str) -> None:
     check_language(plan.language, plan.words, where)
     if plan.captions and plan.tasks:
         raise InputError(f"{where}: both captions and tasks, expected one of them")
-    if not plan.captions and not plan.tasks and not (plan.kind == "labels" and plan.images):
-        needed = {"yesno": "tasks", "labels": "tasks, captions or images"}.get(plan.kind, "captions or tasks")
+    if plan.must_watch and plan.videos is None:
+        raise InputError(f"{where}: must_watch without videos, expected the folder of the videos to watch")
+    if not plan.captions and not plan.tasks and not (plan.kind == "labels" and (plan.images or plan.videos)):
+        needed = {"yesno": "tasks", "labels": "tasks, captions, images or videos"}.get(plan.kind, "captions or tasks")
         raise InputError(f"{where}: nothing to ask about, expected {needed}")
     ids = plan.ids if isinstance(plan.ids, str) else None
     files = [*(("captions", one) for one in plan.captions), ("references", plan.references), ("images", plan.images)]
     keys = plan.panel.keys if plan.panel else None
     others = (("tasks", plan.tasks), ("ids", ids), ("gold", plan.checks.gold), ("keys", keys))
-    for name, file in (*files, ("audio", plan.audio), *others, ("practice", plan.practice)):
+    media = (("audio", plan.audio), ("videos", plan.videos))
+    for name, file in (*files, *media, *others, ("practice", plan.practice)):
         if file is not None and (not file or "\0" in file):
             form = describe_expected({"gold": Checks, "keys": RaterPanel}.get(name, Plan), name)
             raise InputError(f"{where}: {name} has the file {format_value(file)}, expected {form}")

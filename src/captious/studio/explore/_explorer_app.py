@@ -20,13 +20,16 @@ import numpy as np
 
 from captious._core.files import load_json, whole_folder, write_atomically
 from captious._core.numbers import parse_number
+from captious.captions import VIDEO
 from captious.errors import InputError, format_one_line, require
 from captious.io.columns import AUDIO_COLUMN
 from captious.io.storage import is_remote
+from captious.models.clip_stills import can_decode
 from captious.render import Document
 from captious.render.html import get_policy
 from captious.render.html import render_page as document_page
 from captious.runs.folder import name_system_folders
+from captious.studio._video_events import PART, Part, find_part
 from captious.studio.access import App, Guard, Rules, TokenGate, is_same_token, make_form_token
 from captious.studio.collect.new import new_plan
 from captious.studio.explore import _chart_data as charts
@@ -70,10 +73,17 @@ class _Server:
         key = find_first(rows, "id")
         image = self.table.pictures.find_path(key, find_first(rows, "image"))
         sound = self.table.sounds.find_path(key, find_first(rows, AUDIO_COLUMN))
+        name = find_first(rows, VIDEO)
+        video = self.table.videos.find_path(key, name)
+        has_stills = video is not None and can_decode()
         return Addresses(
             None if image is None else f"thumbnail/{item}",
             None if image is None else f"image/{item}",
             None if sound is None else f"sound/{item}",
+            f"video/{item}" if video is not None and self.table.videos.is_played(key, name) else None,
+            f"poster/{item}" if has_stills else None,
+            f"strip/{item}" if has_stills else None,
+            video is not None,
         )
 
     def make_starlette(self) -> App:
@@ -96,6 +106,8 @@ class _Server:
             "agreement": lambda request: self.explorer.compute_agreement(self._select_captions(request)),
             "summary": lambda request: self.summaries.summarize(self._parse_view(request.query_params)),
             "explain": self.explain,
+            "meteor": lambda request: self.records.score_matches(self._find_item(request)),
+            "times": self.get_times,
             "views": lambda request: self.views.read_all(),
         }
         routes = [
@@ -111,6 +123,9 @@ class _Server:
             Route("/thumbnail/{number:int}", self.send_thumbnail),
             Route("/image/{number:int}", self.send_image),
             Route("/sound/{number:int}", self.send_sound),
+            Route("/video/{number:int}", self.send_video),
+            Route("/poster/{number:int}", self.send_poster),
+            Route("/strip/{number:int}", self.send_strip),
         ]
         return Starlette(routes=routes)
 
@@ -196,6 +211,11 @@ class _Server:
         """Return the captions of an item by all systems."""
         return {"captions": self.records.get_captions(self._find_item(request))}
 
+    def get_times(self, request: Request) -> list[float] | None:
+        """Return when each frame of an item's video is shown; None if nothing here decodes it."""
+        rows = [row for (row,) in self.table.read_rows([self._find_item(request)])]
+        return self.table.videos.read_times(find_first(rows, "id"), find_first(rows, VIDEO))
+
     def get_distribution(self, request: Request) -> Any:
         """Return the histogram of a score."""
         low, high = (_parse_finite_number(request, name) for name in ("low", "high"))
@@ -270,6 +290,29 @@ class _Server:
     def send_sound(self, request: Request) -> Response:
         """Send the sound file of an item, or the range of bytes that a player requests."""
         return self._send_file(self.table.sounds, *self._find_media_name(request, AUDIO_COLUMN))
+
+    def send_video(self, request: Request) -> Response:
+        """Send the video file of an item, or the range of bytes that a player requests."""
+        return self._send_file(self.table.videos, *self._find_media_name(request, VIDEO))
+
+    def send_poster(self, request: Request) -> Response:
+        """Send the middle frame of the video of an item."""
+        return self._send_still(request, self.table.videos.make_poster)
+
+    def send_strip(self, request: Request) -> Response:
+        """Send frames of the video of an item, side by side."""
+        return self._send_still(request, self.table.videos.make_strip)
+
+    def _send_still(self, request: Request, make: Callable[[str, str | None, Part | None], bytes | None]) -> Response:
+        from starlette.responses import Response
+
+        item = request.path_params["number"]
+        rows = [row for (row,) in self.table.read_rows([item])] if 0 <= item < len(self.table) else []
+        part = find_part({name: find_first(rows, name) for name in PART})
+        content = make(find_first(rows, "id") or "", find_first(rows, VIDEO), part)
+        if content is None:
+            return Response(status_code=404)
+        return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
 
     def _send_file(self, media: Media, id: str, name: str | None) -> Response:
         from starlette.responses import FileResponse, Response
@@ -431,15 +474,17 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     ids = [find_first(own, "id") for own in rows]
     paths = [table.pictures.find_path(key, find_first(own, "image")) for key, own in zip(ids, rows, strict=True)]
     files = {system: f"captions/{stem}.jsonl" for system, stem in name_system_folders(table.systems).items()}
-    images = _find_image_folder(paths)
+    images = _find_common_folder(paths)
+    clips = [table.videos.find_path(key, find_first(own, VIDEO)) for key, own in zip(ids, rows, strict=True)]
+    videos = _find_common_folder(clips)
     with whole_folder(target, False, MARKER) as folder:
         (folder / "captions").mkdir()
         (folder / MARKER).write_text("".join(f"{key}\n" for key in ids), encoding="utf-8", newline="\n")
         for system, file in enumerate(files.values()):
             texts = [get_texts(own[system], "candidates") for own in rows]
             entries = [
-                {"id": key, "caption": own[0], **_get_image_field(path, images)}
-                for key, own, path in zip(ids, texts, paths, strict=True)
+                {"id": key, "caption": own[0], **_name_file("image", path, images), **_name_file(VIDEO, clip, videos)}
+                for key, own, path, clip in zip(ids, texts, paths, clips, strict=True)
                 if own
             ]
             _write_jsonl(folder / file, entries)
@@ -447,7 +492,7 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
         if any(references.values()):
             _write_jsonl(folder / REFERENCES, [{"id": key, "references": texts} for key, texts in references.items()])
         (folder / STUDY).write_text(
-            _format_study(target, files, images, any(references.values())), encoding="utf-8", newline="\n"
+            _format_study(target, files, images, videos, any(references.values())), encoding="utf-8", newline="\n"
         )
     study = shlex.quote(str(target / STUDY))
     return {
@@ -458,7 +503,9 @@ def write_selection(table: ItemTable, items: Sequence[int], name: str, parent: P
     }
 
 
-def _format_study(target: Path, files: Mapping[str, str], images: Path | None, referenced: bool) -> str:
+def _format_study(
+    target: Path, files: Mapping[str, str], images: Path | None, videos: Path | None, referenced: bool
+) -> str:
     """Return the text of the study file; its paths are relative, so that the folder may move."""
     return new_plan(
         target / STUDY,
@@ -466,17 +513,18 @@ def _format_study(target: Path, files: Mapping[str, str], images: Path | None, r
         captions=[f"{system}={os.path.relpath(target / file)}" for system, file in files.items()],
         references=os.path.relpath(target / REFERENCES) if referenced else None,
         images=images,
+        videos=videos,
     )
 
 
-def _find_image_folder(paths: Sequence[Path | None]) -> Path | None:
-    """Return the common parent folder of all images; None without images."""
+def _find_common_folder(paths: Sequence[Path | None]) -> Path | None:
+    """Return the common parent folder of some files; None without files."""
     folders = [path.absolute().parent for path in paths if path]
     return Path(os.path.commonpath(folders)) if folders else None
 
 
-def _get_image_field(path: Path | None, folder: Path | None) -> dict[str, str]:
-    return {"image": path.absolute().relative_to(folder).as_posix()} if path and folder else {}
+def _name_file(column: str, path: Path | None, folder: Path | None) -> dict[str, str]:
+    return {column: path.absolute().relative_to(folder).as_posix()} if path and folder else {}
 
 
 def _write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -8,12 +8,17 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from captious._evaluate import evaluate
+from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
+from captious.io.columns import DURATION_COLUMN, EVENT_COLUMN, REFERENCE_EVENT_COLUMN, REFERENCE_FILE_COLUMN
+from captious.options import Resampling
 from captious.render.items import format_field, is_shown
 from captious.render.sections import convert_sections
 from captious.runs.report import make_report
 from captious.runs.run_tables import parse_reasons
 from captious.runs.stored import find_known_metrics
+from captious.studio._video_events import PART, EventMatch, find_events, find_part, match_events
 from captious.studio.explore._rater_answers import compute_mean_rating
 from captious.studio.explore._views import Explorer, Listed
 
@@ -25,16 +30,25 @@ FIELD = 200
 # Most rows of a table in an explanation.
 LISTED = 200
 
+# Columns that cards do not list with the others.
+SHOWN_OTHERWISE = ("image", VIDEO, REFERENCE_FILE_COLUMN)
 # The row of one item in each run.
 Rows = Sequence[Mapping[str, Any] | None]
 
 
 class Addresses(NamedTuple):
-    """URLs of the image and the sound of an item; None if it has none."""
+    """URLs of the image, the sound and the video of an item; None if it has none."""
 
     thumbnail: str | None = None
     image: str | None = None
     sound: str | None = None
+    video: str | None = None
+    poster: str | None = None
+    """A still of the video, where something here decodes it."""
+    strip: str | None = None
+    """Frames of the video side by side, for browsers that do not play it."""
+    has_video: bool = False
+    """Whether it has a video, even one that browsers do not play."""
 
 
 class Records:
@@ -67,8 +81,14 @@ class Records:
         record["fields"] = self._get_fields(rows)
         for system, own in enumerate(record["systems"]):
             own["ratings"] = self.list_ratings(system, item)
+            own["matches"] = find_matches(record, system)
             own["explained"] = [place for place in self.explainable[system] if own["values"][place] is not None]
         return record
+
+    def score_matches(self, item: int) -> list[list[float | None]]:
+        """Return METEOR × 100 of the matches of an item, for each system."""
+        (record,) = self.build_cards([item])
+        return score_matches([record])[0]
 
     def get_captions(self, item: int) -> list[list[str]]:
         """Return the captions of an item by all systems."""
@@ -85,12 +105,21 @@ class Records:
             "picture": media.thumbnail,
             "large": media.image,
             "sound": media.sound,
+            "video": media.video,
+            "poster": media.poster,
+            "strip": media.strip,
+            "has_video": media.has_video,
+            "part": find_part({name: find_first(rows, name) for name in PART}),
+            "duration": _to_duration(find_first(rows, DURATION_COLUMN)),
+            "events": find_events(find_first(rows, REFERENCE_EVENT_COLUMN))[
+                : len(find_first(rows, "references") or ())
+            ],
             "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
         }
 
     def _get_fields(self, rows: Rows) -> dict[str, str]:
-        values = {name: find_first(rows, name) for name in self.table.fields if name != "image"}
-        return {name: format_field(value) for name, value in values.items() if is_shown(value)}
+        values = {name: find_first(rows, name) for name in self.table.fields if name not in SHOWN_OTHERWISE}
+        return {name: format_field(value) for name, value in values.items() if is_shown(value) and not _is_track(value)}
 
     def _build_system(self, system: int, item: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
         table, explorer = self.table, self.explorer
@@ -106,6 +135,7 @@ class Records:
         return {
             "texts": texts,
             "words": _count_words(row, texts),
+            "events": find_events(row.get(EVENT_COLUMN) if row else None)[: len(texts)],
             "values": values,
             "shares": [
                 None if value is None else round(explorer.compute_share_below(system, score, value), 1)
@@ -149,6 +179,43 @@ class Records:
         return convert_sections(list(explanation.document().walk()), LISTED)
 
 
+def find_matches(record: Mapping[str, Any], system: int) -> list[EventMatch]:
+    """Return which captions of a system describe which reference of an item, by their times."""
+    return match_events(record["systems"][system]["events"], record["events"])
+
+
+def score_matches(records: Sequence[Mapping[str, Any]]) -> list[list[list[float | None]]]:
+    """Return METEOR × 100 of the matches of each record and system; None for all if METEOR is not installed."""
+    matches = [[find_matches(record, system) for system in range(len(record["systems"]))] for record in records]
+    pairs = [
+        (own["texts"][one.candidate], record["references"][one.reference])
+        for record, by_system in zip(records, matches, strict=True)
+        for own, found in zip(record["systems"], by_system, strict=True)
+        for one in found
+    ]
+    values = iter(_score_by_meteor(pairs))
+    return [[[next(values) for _ in found] for found in by_system] for by_system in matches]
+
+
+def _score_by_meteor(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+    if not pairs:
+        return []
+    captions = CaptionSet.of(
+        {str(number): text for number, (text, _) in enumerate(pairs)},
+        {str(number): [reference] for number, (_, reference) in enumerate(pairs)},
+    )
+    try:
+        (measurement,) = evaluate(captions, "meteor", resampling=Resampling(samples=0)).measurements.values()
+    except InputError:  # its tables are not installed
+        return [None] * len(pairs)
+    return [None if not math.isfinite(value) else round(100 * float(value), 2) for value in measurement.values]
+
+
+def _is_track(value: Any) -> bool:
+    """Return True if a value is a list of events, which the event track shows."""
+    return any(find_events(value))
+
+
 def find_first(rows: Rows, name: str) -> Any:
     """Return the value of a column in the first run that has one."""
     return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
@@ -165,6 +232,11 @@ def _count_words(row: Mapping[str, Any] | None, texts: Sequence[str]) -> float |
         return None
     counted = _to_finite(row.get("words")) if row else None
     return sum(len(text.split()) for text in texts) / len(texts) if counted is None else counted
+
+
+def _to_duration(value: Any) -> float | None:
+    """Return the seconds of a column `duration`; None if it contains something else."""
+    return _to_finite(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _to_finite(value: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""Images and sounds of items: cached thumbnails, and the original files.
+"""Images, sounds and videos of items: cached thumbnails and posters, and the original files.
 
 A run may come from somebody else, and its paths may point anywhere. So only files inside the folder of the run are
 opened, or files in the one folder that the user has named.
@@ -16,8 +16,11 @@ from captious._core.files import digest, get_data_folder, write_atomically
 from captious.errors import InputError
 from captious.io.images import ImageFolder, SoundFolder
 from captious.io.storage import is_remote
+from captious.io.videos import VideoFolder
+from captious.models.clip_stills import can_decode, make_poster, make_strip, read_times
 from captious.render.items import make_small_image
-from captious.studio.access import find_image_file, find_sound_file
+from captious.studio._video_events import Part
+from captious.studio.access import find_image_file, find_media_path, find_sound_file, find_video_file
 
 # Longest side of a thumbnail in pixels.
 SIDE = 320
@@ -46,11 +49,14 @@ class Media(ABC):
 
     def find_file(self, id: str, name: str | None) -> tuple[Path, str]:
         """Return the path of an item's file and its media type; raise InputError if there is none that may be shown."""
+        return self._check_file(*self._find_root(id, name))
+
+    def _find_root(self, id: str, name: str | None) -> tuple[Path, str]:
+        """Return the folder in which an item's file must be, and the path of the file."""
         path = self.find_path(id, name)
         if path is None:
             raise InputError(f"item {id[:80]!r} has no {self.what} that may be shown")
-        root = path.parent if self.folder is None else self.folder.path
-        return self._check_file(root, str(path.absolute()))
+        return (path.parent if self.folder is None else self.folder.path), str(path.absolute())
 
     @abstractmethod
     def _check_file(self, root: Path, name: str) -> tuple[Path, str]:
@@ -65,6 +71,51 @@ class Sounds(Media):
 
     def _check_file(self, root: Path, name: str) -> tuple[Path, str]:
         return find_sound_file(root, name)
+
+
+class Videos(Media):
+    """Video files that may be played, with stills of videos that PyAV decodes."""
+
+    folders: ClassVar[type[ImageFolder]] = VideoFolder
+    what: ClassVar[str] = "video"
+
+    def __init__(self, runs: Sequence[str], folder: str | Path | None = None, kept: Path | None = None) -> None:
+        """Cache stills in the folder ``kept``, or in the data folder of the user."""
+        super().__init__(runs, folder)
+        self._kept = kept
+
+    def _check_file(self, root: Path, name: str) -> tuple[Path, str]:
+        return find_video_file(root, name)
+
+    def is_played(self, id: str, name: str | None) -> bool:
+        """Return True if browsers play the kind of an item's video; its codec may be another that they do not."""
+        try:
+            self.find_file(id, name)
+        except InputError:
+            return False
+        return True
+
+    def make_poster(self, id: str, name: str | None, part: Part | None = None) -> bytes | None:
+        """Return the middle frame of an item's video, or of a part of it, as a JPEG; None if there is none."""
+        path = self._find_decodable(id, name)
+        return None if path is None else make_poster(path, part, self._kept)
+
+    def make_strip(self, id: str, name: str | None, part: Part | None = None) -> bytes | None:
+        """Return frames of an item's video side by side as a JPEG; None if there are none."""
+        path = self._find_decodable(id, name)
+        return None if path is None else make_strip(path, part, self._kept)
+
+    def read_times(self, id: str, name: str | None) -> list[float] | None:
+        """Return when each frame of an item's video is shown, in seconds; None if nothing here decodes it."""
+        path = self._find_decodable(id, name)
+        return read_times(path) if path is not None and can_decode() else None
+
+    def _find_decodable(self, id: str, name: str | None) -> Path | None:
+        """Return the path of a video, also of one that browsers do not play."""
+        try:
+            return find_media_path(*self._find_root(id, name))
+        except InputError:
+            return None
 
 
 class Pictures(Media):

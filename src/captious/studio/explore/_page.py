@@ -12,9 +12,14 @@ from captious._version import __version__
 from captious.render.html import encode_script_json, join_scripts, read_asset, render_warnings
 from captious.studio.explore.explorer_table import ItemTable
 
+# Script that rating pages also use.
+CLIP = "clip.js"
 # The explorer's own files; the other scripts and the style sheet are those of the report.
 FOLDER = Path(__file__).parents[1] / "pages" / "explorer"
-_PARTS = ("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js", "explore.js", "main.js")
+_PARTS = (
+    *("state.js", "charts.js", "views.js", "explanations.js", "items.js", "selection.js"),
+    *(CLIP, "player.js", "explore.js", "main.js"),
+)
 # File name of the report's page.
 REPORT = "report.html"
 # Scripts of a page that a server of ours serves.
@@ -35,11 +40,13 @@ def join_styles() -> str:
 
 def join_explorer_scripts(names: Sequence[str]) -> str:
     """Join scripts of the report and of the explorer into one."""
-    return join_scripts(_read_file(name) if (FOLDER / name).exists() else read_asset(name) for name in names)
+    return join_scripts(
+        _read_file(name) if name == CLIP or (FOLDER / name).exists() else read_asset(name) for name in names
+    )
 
 
 def _read_file(name: str) -> str:
-    return (FOLDER / name).read_text(encoding="utf-8")
+    return ((FOLDER.parent if name == CLIP else FOLDER) / name).read_text(encoding="utf-8")
 
 
 def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str = "", report: bool = False) -> str:

@@ -32,6 +32,7 @@ class ExplorerServer:
         host: str = HOST,
         port: int = 0,
         audio: str | Path | None = None,
+        videos: str | Path | None = None,
         report: Callable[[], Document] | None = None,
     ) -> ExplorerServer:
         """Make a server of these runs; port 0 is any free one. With a report, the link opens the report's page."""
@@ -44,7 +45,7 @@ class ExplorerServer:
         from captious.studio.explore._page import REPORT
         from captious.studio.explore.explorer_table import open_table
 
-        table = open_table(runs, ratings, images, audio)
+        table = open_table(runs, ratings, images, audio, videos)
         pyarrow.default_memory_pool().release_unused()  # loading needs a third more memory than serving
         listener = open_listener(host, port)
         token = make_token()

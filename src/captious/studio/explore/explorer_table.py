@@ -9,7 +9,7 @@ from a file or a user is part of a statement:
     m0_0, m0_1, m1_0, …    the value of a system and a score, null if missing
     f0, f1, …              further columns of the runs, such as the path of the image
     q; u0, u1, …; h0, …    if the table is in memory: the references, why a system's item has no value, and captions
-                           (h0, h1, …) and references (hq) as one text in lower case
+                           (h0, h1, …) and references (hq) as one text in lower case; e0, e1, … the times of captions
 
     g0, g1, …; p0, …; c0   of the ratings: the largest difference between two raters, their number, their comments
 
@@ -33,12 +33,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from captious._core.types import Floats, Ints32
+from captious.captions import VIDEO
 from captious.errors import InputError
-from captious.io.columns import AUDIO_COLUMN
+from captious.io.columns import AUDIO_COLUMN, EVENT_COLUMN
 from captious.runs.filters import STORED, FilterColumn, FilterSchema, connect, list_caption_columns, make_column
 from captious.runs.folder import Run, open_runs
 from captious.runs.run_tables import TEXTS
-from captious.studio.explore._media import Media, Pictures, Sounds
+from captious.studio.explore._media import Media, Pictures, Sounds, Videos
 from captious.studio.explore._rater_answers import (
     RATING,
     CaptionRating,
@@ -59,6 +60,8 @@ BLOCK = 32_768
 MEMORY = "700MB"
 # Items that are checked for images, before a warning that there are none.
 LOOKED_FOR = 50
+# The option that names the folder of each kind of file, and what it is for.
+SHOWN = {"image": ("--images", "see"), "sound": ("--audio", "hear"), "video": ("--videos", "watch")}
 # Largest sample for percentiles and rank correlations.
 SAMPLE = 1_000_000
 
@@ -142,6 +145,7 @@ class ItemTable:
     folder: Any = None
     """The temporary folder, which is removed with the table."""
     sounds: Sounds = field(default_factory=lambda: Sounds(()))
+    videos: Videos = field(default_factory=lambda: Videos(()))
     _length: int = field(init=False, default=0)
     _divided: Any = field(init=False, default=None)
 
@@ -312,6 +316,9 @@ class ItemTable:
             names["words"] = f"w{system}"
             names |= {one.key: f"m{system}_{at}" for at, one in enumerate(self.scores) if one.key in run.signatures}
             names |= {name: f"f{place}" for name, place in self._places.items()}
+            names |= (
+                {EVENT_COLUMN: f"e{system}"} if EVENT_COLUMN in run.fields else {}
+            )  # those of this system's captions
             own = [columns[stored] for stored in names.values()]
             rows = (dict(zip(names, values, strict=True)) for values in zip(*own, strict=True))
             there = (row is not None for row in columns[f"r{system}"])
@@ -345,8 +352,9 @@ def open_table(
     ratings: str | Path | None = None,
     images: str | Path | None = None,
     audio: str | Path | None = None,
+    videos: str | Path | None = None,
 ) -> ItemTable:
-    """Join the runs of these folders by item id, with ratings from a file, images and sounds from folders."""
+    """Join the runs of these folders by item id, with ratings from a file, images, sounds and videos from folders."""
     opened = open_systems(runs)
     held = sum(run.rows.bytes for run in opened) <= HELD
     scores = _collect_scores(opened)
@@ -361,11 +369,15 @@ def open_table(
     addresses = [run.run.address for run in opened]
     pictures, sounds = Pictures(addresses, images), Sounds(addresses, audio)
     warnings = tuple(dict.fromkeys(warning for run in opened for warning in run.run.marker.warnings))
-    table = ItemTable(tuple(opened), connection, pictures, scores, warnings, whole, folder=folder, sounds=sounds)
+    clips = Videos(addresses, videos)
+    table = ItemTable(
+        tuple(opened), connection, pictures, scores, warnings, whole, folder=folder, sounds=sounds, videos=clips
+    )
     if not len(table):
         raise InputError(f"{opened[0].root}: contains no item")
     _refuse_strangers(opened, len(table))
-    table.warnings += (*_warn_about_media(table, pictures, "image"), *_warn_about_media(table, sounds, AUDIO_COLUMN))
+    for media, column in ((pictures, "image"), (sounds, AUDIO_COLUMN), (clips, VIDEO)):
+        table.warnings += tuple(_warn_about_media(table, media, column))
     if ratings is not None:
         _add_ratings(table, ratings)
     return table
@@ -447,6 +459,9 @@ def _load(connection: Any, runs: Sequence[SystemRun], scores: Sequence[Score], h
         owners = [f"q_{system}" for system, run in systems if run.has_references]
         columns += [f"coalesce({', '.join([*owners, 'CAST([] AS VARCHAR[])'])}) AS q"]
         columns += [f"u{system}" for system, _ in systems]
+        columns += [
+            f"f{places[EVENT_COLUMN]}_{system} AS e{system}" for system, run in systems if EVENT_COLUMN in run.fields
+        ]
         columns += [f"{_lower_texts(f't{system}')} AS h{system}" for system, _ in systems]
         columns.append(f"{_lower_texts('q')} AS hq")
     joined = _build_select(0, runs[0], keys, places, held)
@@ -502,7 +517,8 @@ def _list_loaded_columns(run: SystemRun, held: bool) -> list[str]:
     """Return the columns of a run that are loaded."""
     further = [name for name in ("references", "unscored") if held and name in run.rows.schema.names]
     counted = [name for name in ("words",) if name in run.rows.schema.names]
-    return ["id", "candidates", *counted, *run.run.metrics, *run.fields, *further]
+    # The metric `words` is the column of the count.
+    return list(dict.fromkeys(["id", "candidates", *counted, *run.run.metrics, *run.fields, *further]))
 
 
 def _register(connection: Any, system: int, run: SystemRun, held: bool) -> None:
@@ -530,6 +546,8 @@ def _build_select(system: int, run: SystemRun, keys: Sequence[str], places: Mapp
                 columns.append(f"{list_caption_columns(sql)['words'].sql} AS w{system}")
         elif name == "words":
             columns.append(f"CAST({sql} AS DOUBLE) AS w{system}")
+            if name in run.signatures:
+                columns.append(f"CAST({sql} AS DOUBLE) AS m{system}_{keys.index(name)}")
         elif name == "references":
             columns.append(f"{sql} AS q_{system}")
         elif name == "unscored":
@@ -556,7 +574,7 @@ def _warn_about_media(table: ItemTable, media: Media, column: str) -> Iterator[s
     if rows and all(media.find_path(*row) is None for row in rows):
         name = PurePath(str(rows[0][1] or rows[0][0])).name
         if folder is None:
-            option, use = ("--images", "see") if media.what == "image" else ("--audio", "hear")
+            option, use = SHOWN[media.what]
             yield f"{media.what}s are outside the run, such as {name}; name their folder with {option} to {use} them"
         else:
             yield f"{folder.path}: contains none of the {media.what}s, such as {name}"

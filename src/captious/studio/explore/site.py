@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from captious._core.files import OUTPUT, whole_folder
+from captious.captions import VIDEO
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
+from captious.models.clip_stills import can_decode
+from captious.models.store import parse_size
 from captious.render import Document
 from captious.render.exports import dumps, get_provenance
 from captious.render.html import render_page as document_page
 from captious.render.items import DECIMALS, make_small_image
-from captious.studio.explore._item_json import Addresses, Records, find_first
+from captious.studio._video_events import PART, find_part
+from captious.studio.explore._item_json import Addresses, Records, find_first, find_matches, score_matches
 from captious.studio.explore._page import (
     POLICY,
     REPORT,
@@ -32,6 +36,8 @@ from captious.studio.explore.explorer_table import ItemTable
 
 # Most items of a static page.
 MOST = 20_000
+# Largest sum of the videos of a page.
+MOST_SIZE = "500MB"
 # Longest side of a large image in pixels.
 LARGE = 1024
 
@@ -42,20 +48,27 @@ def export_site(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     report: Document | None = None,
+    most_size: str = MOST_SIZE,
 ) -> int:
-    """Write the explorer of a table, and a report, into a folder; return the number of unreadable images."""
+    """Write the explorer of a table, and a report, into a folder; return the number of unreadable images.
+
+    ``most_size`` is the largest sum of the videos, such as 500MB: they are copied beside the page.
+    """
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
     for run in table.runs:
         inner = Path(run.run.address).resolve()
         if Path(out).resolve() in (inner, *inner.parents):
             raise InputError(f"{out}: contains the run {run.root}, expected another folder for the page")
+    videos = _find_videos(table, parse_size(most_size), most_size)
     with whole_folder(out, overwrite) as folder:
         (folder / "explore.js").write_text(join_explorer_scripts(STATIC), encoding="utf-8", newline="\n")
         (folder / "explore.css").write_text(join_styles(), encoding="utf-8", newline="\n")
         thumbnails, large, pictures, unreadable = _write_images(table, folder, progress)
         sounds = _write_sounds(table, folder)
+        clips = _write_videos(table, videos, folder)
         data = {**build_data(table), "pictures": pictures, "large": large, "sounds": sounds, "unreadable": unreadable}
+        data |= clips
         page = render_explorer_page(table, {"data": data, "images": thumbnails}, POLICY, report is not None)
         if report is not None:
             (folder / REPORT).write_text(document_page(report), encoding="utf-8", errors="replace", newline="\n")
@@ -117,6 +130,61 @@ def _write_sounds(table: ItemTable, folder: Path) -> list[str | None]:
     return sounds
 
 
+def _find_videos(table: ItemTable, most: int, written: str) -> list[tuple[Path, bool] | None]:
+    """Return the video of each item and whether browsers play it; raise InputError if all together are too large."""
+    videos: list[tuple[Path, bool] | None] = []
+    for own in zip(*table.read_rows(range(len(table))), strict=True):
+        key, name = find_first(own, "id"), find_first(own, VIDEO)
+        try:
+            videos.append((table.videos.find_file(key, name)[0], True))
+        except InputError:
+            path = table.videos.find_path(key, name)
+            videos.append(None if path is None else (path, False))
+    total = sum(path.stat().st_size for path in {one[0] for one in videos if one is not None and one[1]})
+    if total > most:
+        raise InputError(
+            f"the videos have {_format_size(total)} together, expected at most {written}; pass most_size=... for a "
+            "larger folder, or serve the run without out=..."
+        )
+    return videos
+
+
+def _format_size(number: int) -> str:
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
+
+
+def _write_videos(table: ItemTable, videos: Sequence[tuple[Path, bool] | None], folder: Path) -> dict[str, Any]:
+    """Copy the videos and write their posters; return the URLs of each item's, None where it has none.
+
+    A video that browsers do not play is not copied: its strip of frames takes its place.
+    """
+    if not any(videos):
+        return {}
+    for name in ("videos", "posters"):
+        (folder / name).mkdir()
+    addresses: dict[Path, str] = {}
+    columns: dict[str, list[str | None]] = {"videos": [], "posters": [], "strips": []}
+    rows = zip(*table.read_rows(range(len(table))), strict=True)
+    for item, (video, own) in enumerate(zip(videos, rows, strict=True)):
+        stills: dict[str, bytes | None] = {}
+        path, is_played = video or (None, False)
+        if path is not None and can_decode():
+            part = find_part({name: find_first(own, name) for name in PART})
+            asked = find_first(own, "id"), find_first(own, VIDEO), part
+            stills["posters"] = table.videos.make_poster(*asked)
+            stills["strips"] = None if is_played else table.videos.make_strip(*asked)
+        for name in ("posters", "strips"):
+            content = stills.get(name)
+            columns[name].append(None if content is None else f"posters/{item}{name[0]}.jpeg")
+            if content is not None:
+                (folder / f"posters/{item}{name[0]}.jpeg").write_bytes(content)
+        if path is not None and is_played and path not in addresses:
+            addresses[path] = f"videos/{len(addresses)}{path.suffix.lower()}"
+            shutil.copyfile(path, folder / addresses[path])
+        columns["videos"].append(addresses[path] if path is not None and is_played else None)
+    return {**columns, "has_video": [video is not None for video in videos]}
+
+
 def build_data(table: ItemTable) -> dict[str, Any]:
     """Build the data of the page, in the format of a report's page, with ratings and their gaps."""
     systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
@@ -149,6 +217,7 @@ def build_data(table: ItemTable) -> dict[str, Any]:
         "shown": list(items),
         "candidates": [[record["systems"][system]["texts"] for record in whole] for system in systems],
         "references": [record["references"] for record in whole],
+        **_collect_events(whole, systems),
         "fields": [record["fields"] for record in whole],
         "explanations": [],
         "gaps": gaps,
@@ -157,6 +226,19 @@ def build_data(table: ItemTable) -> dict[str, Any]:
             for system in systems
         ],
     }
+
+
+def _collect_events(records: list[dict[str, Any]], systems: Sequence[int]) -> dict[str, Any]:
+    """Collect the events of the references and of each system's captions, if any item has them."""
+    events = [[record["systems"][system]["events"] for record in records] for system in systems]
+    references = [record["events"] for record in records]
+    matches = [[find_matches(record, system) for record in records] for system in systems]
+    columns: dict[str, Any] = {name: [record[name] for record in records] for name in ("part", "duration")}
+    if any(map(any, events)) or any(references):
+        scores = score_matches(records)
+        columns |= {"events": events, "reference_events": references, "matches": matches}
+        columns["meteors"] = [[by_system[system] for by_system in scores] for system in systems]
+    return {name: column for name, column in columns.items() if any(column)}
 
 
 def _drop_empty(ratings: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,8 +12,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from captious.models.clip_stills import can_decode, make_poster
+from captious.studio.collect._clips import describe_clip
 from captious.studio.collect._events import Answered
-from captious.studio.collect._rater_pages import make_image_response, make_sound_response
+from captious.studio.collect._rater_pages import (
+    make_image_response,
+    make_sound_response,
+    make_still_response,
+    make_video_response,
+)
 from captious.studio.collect._rendering import PageRenderer, format_point
 from captious.studio.collect.rating_tasks import Task
 from captious.studio.collect.study_plan import Plan
@@ -140,6 +147,8 @@ class AnswerPages:
             Route("/owner/raters/{rater}", self.show_rater),
             Route("/owner/image/{task}", self.send_image),
             Route("/owner/sound/{task}", self.send_sound),
+            Route("/owner/video/{task}", self.send_video),
+            Route("/owner/poster/{task}", self.send_poster),
         ]
 
     def show_tasks(self, request: Request) -> Response:
@@ -157,7 +166,8 @@ class AnswerPages:
         own = sorted((one for one in answers if one.task == task.id), key=lambda one: make_sort_key(one.rater))
         views = [build_answer_view(self._plan(), task, one) for one in own]
         heading = f"{task.id}: {task.item}" if task.item else task.id
-        return self._render("owner-answers.html", request, views, heading=heading, task=task)
+        clip = describe_clip(task, task.id, "/owner")
+        return self._render("owner-answers.html", request, views, heading=heading, task=task, clip=clip)
 
     def show_rater(self, request: Request) -> Response:
         """Show all answers of one rater, the first one first."""
@@ -167,7 +177,7 @@ class AnswerPages:
         if not own:
             raise HTTPException(404, f"{rater} has not answered a task.")
         views = [build_answer_view(self._plan(), tasks[one.task], one) for one in own]
-        return self._render("owner-answers.html", request, views, heading=rater, task=None)
+        return self._render("owner-answers.html", request, views, heading=rater, task=None, clip=None)
 
     def send_image(self, request: Request) -> Response:
         """Send the image of a task."""
@@ -183,6 +193,20 @@ class AnswerPages:
             raise HTTPException(404)
         return make_sound_response(self._plan(), task.audio, f"task {task.id}")
 
+    def _find_video_task(self, request: Request) -> Task:
+        task = self._answers()[0].get(request.path_params["task"])
+        if task is None or task.video is None:
+            raise HTTPException(404)
+        return task
+
+    def send_video(self, request: Request) -> Response:
+        """Send the video of a task."""
+        return make_video_response(self._plan(), self._find_video_task(request))
+
+    def send_poster(self, request: Request) -> Response:
+        """Send the middle frame of the video of a task."""
+        return make_still_response(self._plan(), self._find_video_task(request), make_poster)
+
     def _render(self, template: str, request: Request, rows: Sequence[object], **values: object) -> Response:
         """Render a page with `SHOWN` of the rows, and links to the previous and next ones."""
         written = request.query_params.get("from", "")
@@ -197,7 +221,8 @@ class AnswerPages:
             number=len(rows),
             earlier=earlier,
             later=later,
-            pictured=bool(self._plan().images),
+            pictured=bool(self._plan().images or (self._plan().videos and can_decode())),
+            stills=can_decode(),
             show_references=self._plan().show_references,
             seconds=format_seconds,
             **values,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-# The pace is measured over the last day: a whole one, so that it includes a night.
+# The pace is measured over a whole day, so that it includes a night.
 WINDOW = timedelta(hours=24)
 # Fewest answers, and shortest time since the first of them, for a forecast.
 FEWEST, SHORTEST = 10, timedelta(minutes=10)
@@ -18,7 +18,7 @@ FARTHEST = timedelta(days=60)
 
 @dataclass(frozen=True)
 class Forecast:
-    """When a study will be complete at the pace of the last 24 hours, or why that cannot be said."""
+    """The time at which a study will be complete at the pace of the last 24 hours, or the reason why it is unknown."""
 
     now: datetime
     at: datetime | None = None
@@ -62,7 +62,7 @@ def forecast_completion(
     target
         Answers that the study needs.
     now
-        The present.
+        The current time.
     paused
         Time of the last 24 hours in which the study was paused.
     running
@@ -77,6 +77,7 @@ def forecast_completion(
     if not recent:
         reason = "no answer in the last 24 hours" if times else "no answer yet"
         return Forecast(now, reason=reason)
+    # A study of which all answers are recent is younger than the window: it began with its first answer.
     begin = recent[0] if len(recent) == len(times) else now - WINDOW
     elapsed = now - begin - paused
     if len(recent) < FEWEST or elapsed < SHORTEST:

@@ -247,7 +247,7 @@ def _describe_caption(task: Task, choice: Choice) -> Row:
 
 def _describe_item(task: Task) -> Row:
     """Return the columns of the item, and those of its files except names that the export uses itself."""
-    media = {"image": task.image, "audio": task.audio}
+    media = {"image": task.image, "audio": task.audio, "video": task.video}
     shown = {name: file for name, file in media.items() if file}
     return {"item": task.item, **shown, **{name: value for name, value in task.fields.items() if name not in EXPORTED}}
 

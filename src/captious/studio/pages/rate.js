@@ -2,6 +2,8 @@
 // Without this file every page still works: a form is sent, and the next page comes.
 // @ts-check
 
+/* global clips */
+
 /** @typedef {{ key: string, page: string, body: string, answer: string }} Entry  An answer on its way to the server. */
 
 /** @type {<T extends HTMLElement>(id: string) => T} */
@@ -213,6 +215,7 @@ function enhance(form) {
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    if (video?.refuses()) return;
     const gaps = groups().filter((group) => !answered(group)).map((group) => ({ field: group.dataset.field, message: group.dataset.gap }));
     showGaps(gaps);
     if (gaps.length) return;
@@ -262,9 +265,11 @@ function enhance(form) {
     p: play,
   };
 
+  const video = watchable(form);
   function play() {
     const sound = /** @type {HTMLAudioElement | null} */ (document.getElementById("sound"));
-    if (sound?.paused) void sound.play().catch(() => sound.focus());
+    if (video) video.play();
+    else if (sound?.paused) void sound.play().catch(() => sound.focus());
     else sound?.pause();
   }
 
@@ -272,13 +277,14 @@ function enhance(form) {
     const target = /** @type {HTMLElement} */ (event.target);
     const writing = target.matches("textarea, input[type=number]");
     if (target.closest("dialog") || event.isComposing || event.metaKey) return;
-    if (target.matches("audio") && event.key !== "p") return; // a player has keys of its own
+    if (target.matches("audio, video") && / |Enter|Arrow|Home|End/.test(event.key)) return; // a player has keys of its own
     if (writing && !(event.key === "Enter" && (event.ctrlKey || target.matches("input")))) return;
     if (event.ctrlKey && event.key !== "Enter") return;
     const pressable = target.matches("summary, a, button");
     const act = pressable && event.key === "Enter" ? undefined : (move(event) ?? pick(event.key) ?? page_keys[event.key]);
     if (!act || event.repeat) return;
     event.preventDefault();
+    if (!Object.values(page_keys).includes(act) && video?.refuses()) return;
     act();
   });
 
@@ -322,7 +328,105 @@ function enhance(form) {
   if (limit && !("answered" in form.dataset)) watch(limit);
   const first = groups().find((group) => !answered(group)) ?? groups()[0];
   const start = inputs(first).find((input) => input.checked) ?? inputs(first)[0];
-  if (byId("gaps").hidden && matchMedia("(hover: hover)").matches) start?.focus({ preventScroll: true });
+  if (video?.closed()) video.focus();
+  else if (byId("gaps").hidden && matchMedia("(hover: hover)").matches) start?.focus({ preventScroll: true });
+}
+
+// ---- A video: its events, what a browser says that does not play it, and answers that open when it has been watched
+
+/** @param {HTMLFormElement} form */
+function watchable(form) {
+  const clip = /** @type {HTMLVideoElement | null} */ (document.getElementById("clip"));
+  if (!clip) return null;
+  const events = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".events button")]);
+  const hint = document.getElementById("watch");
+  /** @param {HTMLElement} button */
+  const times = (button) => [Number(button.dataset.start), Number(button.dataset.end)];
+  /** The part that the page is about: one event, or all of the video. */
+  const part = () => ("part" in clip.dataset && events.length ? times(events[0]) : [0, clip.duration || 0]);
+  let closed = "watch" in form.dataset && !("answered" in form.dataset) && !recall(`watched ${page}`, false);
+
+  function describe() {
+    const length = clip.duration || Math.max(0, ...events.map((button) => times(button)[1]));
+    clip.setAttribute("aria-label", word("video_length", { seconds: Math.round(length) }));
+    events.forEach((button, place) => {
+      const [start, end] = times(button);
+      const values = { number: place + 1, total: events.length, start: clips.time(start, length), end: clips.time(end, length) };
+      button.textContent = `${values.start}–${values.end}`;
+      button.setAttribute("aria-label", word("event_of", values));
+    });
+  }
+  events.forEach((button) => button.addEventListener("click", () => {
+    const [start, end] = times(button);
+    clips.playPart(clip, start, end);
+    for (const other of events) other.toggleAttribute("data-current", other === button);
+  }));
+
+  /** @param {string} text */
+  function open(text) {
+    if (!closed) return;
+    closed = false;
+    keep(`watched ${page}`, true);
+    form.toggleAttribute("data-closed", false);
+    if (hint) hint.hidden = true;
+    say(text, "good");
+    if (document.activeElement === clip) form.querySelector("[data-field]")?.querySelector("input")?.focus({ preventScroll: true });
+  }
+  function check() {
+    const [start, end] = part();
+    if (closed && end > start && clip.currentTime >= end - 0.3 && clips.wasPlayed(clip, start, end)) open(word("watched"));
+  }
+  for (const name of ["timeupdate", "pause", "ended"]) clip.addEventListener(name, check);
+
+  clips.whenUnplayable(clip, () => {
+    const strip = document.createElement("img");
+    strip.alt = word("frames_of_video");
+    strip.className = "strip";
+    strip.addEventListener("error", () => strip.remove());
+    if (clip.dataset.strip) strip.src = clip.dataset.strip;
+    const why = document.createElement("p");
+    why.className = "hint";
+    why.setAttribute("role", "status");
+    why.textContent = word("cannot_play");
+    clip.replaceWith(why, ...(clip.dataset.strip ? [strip] : []));
+    for (const button of events) button.hidden = true;
+    open(word("cannot_play"));
+  });
+
+  // A click, or a key that the browser understands itself, changes nothing while the answers are closed.
+  for (const name of ["click", "beforeinput"]) {
+    form.addEventListener(name, (event) => {
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (closed && target.closest(".judge") && target.closest("input, textarea, label, button")) {
+        event.preventDefault();
+        event.stopImmediatePropagation();
+        if (event.type === "beforeinput" || target.matches("input, textarea, button")) say(word("watch_first"), "bad");
+      }
+    }, true);
+  }
+
+  clip.addEventListener("loadedmetadata", describe);
+  describe();
+  if (hint) hint.hidden = !closed;
+  form.toggleAttribute("data-closed", closed);
+
+  return {
+    play() {
+      const [start, end] = part();
+      if (clip.paused && "part" in clip.dataset && events.length && (clip.currentTime < start || clip.currentTime >= end - 0.05)) clips.playPart(clip, start, end);
+      else clips.toggle(clip);
+    },
+    closed: () => closed,
+    focus: () => clip.focus({ preventScroll: true }),
+    /** Whether answers are still closed; then it says so. */
+    refuses() {
+      if (closed) {
+        say(word("watch_first"), "bad");
+        clip.focus();
+      }
+      return closed;
+    },
+  };
 }
 
 /** Say once that the time of a task is over; it is a hint, and the answer is taken.  @param {number} limit */

@@ -48,13 +48,13 @@ MATTERING: Mapping[str, tuple[str, ...]] = {
     "systems": ("harm", "damage", "gaming"),
     "checkpoints": ("harm", "damage", "gaming"),
 }
-# Data sets beside each other.
+# Most sets of evidence that the advice rests on.
 SHOWN = 4
 # Items on which a metric is timed.
 TIMED = 50
-# The difference between two systems that the number of items is given for, in standard deviations of an item.
+# The number of items is estimated for this difference between two systems, in standard deviations of an item.
 SMALL_EFFECT = 0.2
-# The difference between two metrics in tau-b that the number of rated captions is given for.
+# The number of rated captions is estimated for this difference between two metrics in tau-b.
 USUAL_DIFFERENCE = 0.03
 
 
@@ -94,7 +94,7 @@ def advise(
     progress
         Called with the name of each step as it begins.
     """
-    _check(purpose, domain, budget)
+    _check_options(purpose, domain, budget)
     step = progress or (lambda name: None)
     sets = _read_sets(captions, references, images)
     profile = describe_captions(sets, domain)
@@ -112,7 +112,7 @@ def advise(
 
 
 def advise_profile(profile: CaptionProfile, purpose: Purpose, rows: Sequence[EvidenceRow]) -> Advice:
-    """Return the advice for a sort of captions, from evidence alone: nothing is timed or planned."""
+    """Return the advice for captions with a profile from evidence only: nothing is timed or planned."""
     near = find_evidence(rows, profile, purpose)
     usable, others = _list_metrics(near, profile)
     return Advice(
@@ -128,18 +128,19 @@ def advise_profile(profile: CaptionProfile, purpose: Purpose, rows: Sequence[Evi
 
 
 def _find_neighbors(rows: Sequence[EvidenceRow], profile: CaptionProfile, purpose: Purpose) -> Iterator[Advice]:
-    """Yield the advice for captions that differ in their length, the shorter ones first, where there is some.
+    """Yield the advice for shorter and longer captions, the shortest first, if there is evidence on them.
 
-    Without references, images are taken for granted: they are easier to find than references.
+    Without references, images are assumed: they are easier to find than references.
     """
     for low, high in BANDS:
-        other = replace(profile, words=float(min(high, 2 * low)), images=profile.images or not profile.references)
-        if profile.words is not None and other.band != profile.band and find_evidence(rows, other, purpose):
-            yield advise_profile(other, purpose, rows)
+        # A number of words within the band; the last band has no upper end.
+        neighbor = replace(profile, words=float(min(high, 2 * low)), images=profile.images or not profile.references)
+        if profile.words is not None and neighbor.band != profile.band and find_evidence(rows, neighbor, purpose):
+            yield advise_profile(neighbor, purpose, rows)
 
 
-def _check(purpose: Any, domain: Any, budget: Any) -> None:
-    """Refuse what a type checker would, in a line."""
+def _check_options(purpose: Any, domain: Any, budget: Any) -> None:
+    """Raise InputError for an unknown purpose or domain, or a budget that is no number of at least 0."""
     for name, value, kind in (("purpose", purpose, Purpose), ("domain", domain, Domain)):
         choices = get_choices(kind)
         if value is not None and value not in choices:
@@ -167,26 +168,28 @@ def _read_sets(captions: Any, references: Any, images: Any) -> dict[str, Caption
 
 
 def find_evidence(rows: Sequence[EvidenceRow], profile: CaptionProfile, purpose: Purpose) -> tuple[EvidenceSet, ...]:
-    """Find the evidence on captions of this length, language and domain: the same kind first, then as many references.
+    """Find the evidence on captions of this length, language and domain, the nearest first.
 
-    Of a part of a data set and the whole of it, the larger is taken.
+    Nearest is evidence with a metric that these captions allow, then of the kind that answers the question, then with
+    as many references, then with more items. Of several parts of one data set only the nearest is taken.
     """
     groups: dict[tuple[str, Kind], list[EvidenceRow]] = {}
     for row in rows:
         alike = (row.language, row.domain) == (profile.language, profile.domain)
         if alike and row.caption_words is not None and get_band(row.caption_words) == profile.band:
             groups.setdefault((row.dataset, row.kind), []).append(row)
-    sets = [EvidenceSet(name, kind, tuple(found)) for (name, kind), found in groups.items()]
+    sets = [EvidenceSet(name, kind, tuple(members)) for (name, kind), members in groups.items()]
 
     def distance(one: EvidenceSet) -> tuple[Any, ...]:
         first = one.rows[0]
         references = abs(min(first.references or 0, 5) - min(profile.references, 5))
-        runs = any(
+        has_usable_metric = any(
             not list_missing_inputs(find_shipped(metric), profile) for metric in one.ranked if metric not in BASELINES
         )
-        return not runs, KINDS[purpose].index(one.kind), bool(references), references, -first.items
+        return not has_usable_metric, KINDS[purpose].index(one.kind), bool(references), references, -first.items
 
     nearest_first = sorted(sets, key=distance)
+    # The first of the list is entered last and replaces the others of its recipe.
     of_recipe = {(one.rows[0].recipe or one.name, one.kind): one for one in reversed(nearest_first)}
     return tuple(one for one in nearest_first if one in of_recipe.values())[:SHOWN]
 
@@ -195,19 +198,19 @@ def _list_metrics(
     near: Sequence[EvidenceSet], profile: CaptionProfile
 ) -> tuple[list[MetricAdvice], list[MetricAdvice]]:
     """List the metrics of the evidence in its order: those that these captions allow, and those that need more."""
-    written = dict.fromkeys(metric for one in near for metric in one.ranked)
+    metrics = dict.fromkeys(metric for one in near for metric in one.ranked)
     usable: list[MetricAdvice] = []
     others: list[MetricAdvice] = []
-    for metric in written:
-        found = {one.name: one.ranked[metric] for one in near if metric in one.ranked}
-        known = find_shipped(metric)
-        missing = () if metric in BASELINES else list_missing_inputs(known, profile)
+    for metric in metrics:
+        rows = {one.name: one.ranked[metric] for one in near if metric in one.ranked}
+        shipped = find_shipped(metric)
+        missing = () if metric in BASELINES else list_missing_inputs(shipped, profile)
         advice = MetricAdvice(
             metric,
             get_metric_label(metric),
-            {name: row.ranks for name, row in found.items()},
-            {name: row.value for name, row in found.items()},
-            () if known is None else known.needs,
+            {name: row.ranks for name, row in rows.items()},
+            {name: row.value for name, row in rows.items()},
+            () if shipped is None else shipped.needs,
             missing,
         )
         (others if missing else usable).append(advice)
@@ -220,42 +223,41 @@ def _add_effort(one: MetricAdvice, sets: Mapping[str, CaptionSet], budget: float
     if metric is None:
         return one
     if "judge" in metric.needs:
-        return _with_calls(one, metric, sets, budget)
+        return _add_calls(one, metric, sets, budget)
     if "model" in metric.needs:
         return one
     captions = next(iter(sets.values()))
-    some = captions.take(range(min(TIMED, len(captions))))
+    sample = captions.take(range(min(TIMED, len(captions))))
     started = time.perf_counter()
     try:
-        metric.measure(some.take([0]))  # loads what the metric needs, once
+        metric.measure(sample.take([0]))  # loads what the metric needs, once
         loaded = time.perf_counter()
-        metric.measure(some)
+        metric.measure(sample)
     except (InputError, MissingExtra):  # data that are not installed: the time is not known
         return one
-    whole = sum(map(len, sets.values())) / len(some)
-    return replace(one, seconds=loaded - started + (time.perf_counter() - loaded) * whole)
+    seconds_per_item = (time.perf_counter() - loaded) / len(sample)
+    items = sum(map(len, sets.values()))
+    return replace(one, seconds=loaded - started + seconds_per_item * items)
 
 
-def _with_calls(
-    one: MetricAdvice, metric: Metric, sets: Mapping[str, CaptionSet], budget: float | None
-) -> MetricAdvice:
+def _add_calls(one: MetricAdvice, metric: Metric, sets: Mapping[str, CaptionSet], budget: float | None) -> MetricAdvice:
     if getattr(metric, "model", None) == "":
         metric = replace(metric, model="unnamed")  # type: ignore[call-arg]
     plan = dry_run(sets, [metric])
     cost = plan.cost(plan.total) if any(get_runtime().judging.prices) else None
     tokens = plan.total.prompt_tokens + plan.total.reply_tokens
-    dear = budget is not None and cost is not None and cost > budget
-    return replace(one, calls=plan.total.calls, tokens=tokens, cost=cost, over_budget=dear)
+    over_budget = budget is not None and cost is not None and cost > budget
+    return replace(one, calls=plan.total.calls, tokens=tokens, cost=cost, over_budget=over_budget)
 
 
 def list_untested(near: Sequence[EvidenceSet], profile: CaptionProfile, purpose: Purpose) -> list[str]:
-    """List what nobody has tested and what matters here, in plain sentences."""
+    """List what matters for these captions and nobody has tested, in plain sentences."""
     length = f"{profile.characters:.0f} characters" if profile.words is None else f"{profile.words:.0f} words"
     if not near:
         about = "" if profile.assumed else f" about {profile.domain}"
         return [f"no evidence for captions of {length} in {profile.language}{about}"]
     sentences = []
-    wanted = KINDS[purpose][0]
+    wanted = KINDS[purpose][0]  # the kind of evidence that answers the question
     ranked = [one for one in near if {*one.ranked} - {*BASELINES}]
     if not ranked:
         return ["no metric was computed on such captions; there are printed numbers alone"]
@@ -287,8 +289,9 @@ def list_failed_edits(metrics: Sequence[str], rows: Sequence[StressRow], purpose
 def _estimate_items_needed(
     usable: Sequence[MetricAdvice], sets: Mapping[str, CaptionSet], purpose: Purpose, resampling: Resampling
 ) -> list[str]:
-    """Estimate how many items show a difference: between systems from the user's own values, between metrics by
-    simulation.
+    """Estimate how many items show a difference.
+
+    For systems the estimate is from their values of the first metric that was timed, for metrics from a simulation.
     """
     if purpose in ("ratings", "pairs"):
         return _estimate_ratings_needed(resampling.level)
@@ -306,7 +309,7 @@ def _estimate_items_needed(
     return (
         _describe_paired(metric.label, names, numbers, resampling)
         if len(names) > 1
-        else _describe_alone(metric.label, numbers[0])
+        else _describe_single(metric.label, numbers[0])
     )
 
 
@@ -328,7 +331,7 @@ def _describe_paired(metric: str, names: Sequence[str], numbers: Floats, resampl
     return lines
 
 
-def _describe_alone(metric: str, numbers: Floats) -> list[str]:
+def _describe_single(metric: str, numbers: Floats) -> list[str]:
     """Estimate how many items show a small difference from another system, whose values are assumed to correlate at
     0.5.
     """

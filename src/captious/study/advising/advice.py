@@ -31,7 +31,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 }
 
 
-# Words of captions that CIDEr-D erases, and a difference in words that shows it.
+# CIDEr-D scores captions of this many words near 0; the difference in words of the example that shows it.
 LONG, FAR = 61, 20
 # What to do if no metric is proven.
 ASK = (
@@ -162,7 +162,7 @@ class Advice(Result):
 
     @property
     def deciding(self) -> EvidenceSet | None:
-        """The nearest evidence from people with ranks; None if no test ranks the metrics."""
+        """The nearest evidence that ranks metrics by ratings of people; None if there is none."""
         ranked = (one for one in self.near if any(row.ranks is not None for row in one.ranked.values()))
         return next((one for one in ranked if not one.simulated), None)
 
@@ -207,7 +207,7 @@ class Advice(Result):
 
     def list_reasons(self) -> list[str]:
         """Return what the recommendation rests on, and what to avoid, in plain sentences."""
-        sentences = [self._explain_best()] if self.reported else self._explain_nothing()
+        sentences = [self._explain_best()] if self.reported else self._explain_missing_recommendation()
         if self.profile.words is not None and self.profile.words >= LONG:
             sentences.append(
                 f"Not CIDEr-D: a caption {FAR} words longer than its reference keeps "
@@ -231,20 +231,20 @@ class Advice(Result):
         only = "" if deciding.kind == wanted else f" That is evidence on {deciding.kind}, not on {wanted}."
         start = f"On {deciding.name} ({_describe_facts(deciding)}), {best.label} agrees best with people"
         top = next(iter(deciding.ranked.values()))
-        known = next((one for one in self.others if one.metric == top.metric), None)
-        ahead = known is not None and not _share_rank(top.ranks, best.ranks[deciding.name])
-        if known is not None and ahead:
+        # The metric that is first on these data may need more than the captions have.
+        unusable = next((one for one in self.others if one.metric == top.metric), None)
+        if unusable is not None and not _share_rank(top.ranks, best.ranks[deciding.name]):
             start = start.replace("agrees best with people", "is the best that you can run")
-            light += f" {known.label} agrees better with people, but needs {_format_missing(known.missing)}."
+            light += f" {unusable.label} agrees better with people, but needs {_format_missing(unusable.missing)}."
         return f"{start} ({value}{same}).{light}{only}"
 
-    def _explain_nothing(self) -> list[str]:
+    def _explain_missing_recommendation(self) -> list[str]:
         """Return why no metric is recommended: nothing beats counting words, more is needed, or nobody has tested."""
         if self.deciding is not None:
             floor = self.deciding.ranked.get("words")
-            found = "agrees with people better than counting words" if floor else "was tested"
+            what = "agrees with people better than counting words" if floor else "was tested"
             sentences = [
-                f"On {self.deciding.name} ({_describe_facts(self.deciding)}), no metric that you can run {found}."
+                f"On {self.deciding.name} ({_describe_facts(self.deciding)}), no metric that you can run {what}."
             ]
         elif any(one.simulated for one in self.near):
             sentences = ["The only ranks on such captions come from simulated raters."]
@@ -376,7 +376,7 @@ class Advice(Result):
 
     @property
     def _measured(self) -> list[EvidenceSet]:
-        """The evidence with numbers of ours, the nearest first."""
+        """The evidence with metrics that were computed, not only printed in a paper; the nearest first."""
         return [near for near in self.near if near.ranked]
 
     def _build_other_table(self) -> Table:
@@ -385,7 +385,7 @@ class Advice(Result):
         for one in self.others:
             near = next(near for near in self._measured if near.name in one.values)
             value = f"{get_label(near.headline)} {100 * one.values[near.name]:.1f}"
-            rows.append([one.label, near.name, _rank(one, near), value, ", ".join(one.missing)])
+            rows.append([one.label, near.name, _format_rank(one, near), value, ", ".join(one.missing)])
         columns: list[Column | str] = ["metric", "data", Column("rank", "text"), Column("value", "text"), "missing"]
         return Table("more", "With more than you have", columns, rows)
 
@@ -451,7 +451,7 @@ def _share_rank(one: Ranks | None, other: Ranks | None) -> bool:
 
 
 def _sign(before: Ranks | None, after: Ranks | None) -> str:
-    """Return what stands between two metrics that follow each other in the order of a data set."""
+    """Return the sign between two metrics that follow each other in the order of a data set."""
     if before is None or after is None:
         return "; "
     return " = " if before == after else " ≥ " if _share_rank(before, after) else " > "
@@ -463,7 +463,7 @@ def _is_ahead(one: MetricAdvice, other: MetricAdvice, dataset: str) -> bool:
     return None not in ranks and not _share_rank(*ranks) and one.values[dataset] > other.values[dataset]
 
 
-def _rank(metric: MetricAdvice, one: EvidenceSet) -> str:
+def _format_rank(metric: MetricAdvice, one: EvidenceSet) -> str:
     ranks = metric.ranks.get(one.name)
     return "–" if ranks is None else format_ranks(ranks)
 
@@ -476,7 +476,7 @@ def _format_ranked_value(metric: MetricAdvice, one: EvidenceSet, ranks: Mapping[
 
 
 def _describe_facts(one: EvidenceSet) -> str:
-    """Describe how many captions of which length with how many references."""
+    """Describe the size of the evidence: captions, their mean length, and their references."""
     row = one.rows[0]
     what = "captions" if one.kind == "ratings" else one.kind
     number = row.references
@@ -486,12 +486,12 @@ def _describe_facts(one: EvidenceSet) -> str:
 
 def _format_missing(needs: Sequence[str]) -> str:
     """Return what is missing as an object of a sentence, such as references and images."""
-    unknown = {"not shipped with captious": "a program that captious does not have", "image": "images"}
-    return " and ".join(unknown.get(need, need) for need in needs)
+    words = {"not shipped with captious": "a program that captious does not have", "image": "images"}
+    return " and ".join(words.get(need, need) for need in needs)
 
 
 def list_missing_inputs(metric: Metric | None, profile: CaptionProfile) -> tuple[str, ...]:
-    """List what a metric needs that the captions do not have; a metric that captious does not have needs itself."""
+    """List what a metric needs and the captions do not have; for None, a metric that captious does not have, say so."""
     if metric is None:
         return ("not shipped with captious",)
     if metric.name == "spice_original":
@@ -499,5 +499,6 @@ def list_missing_inputs(metric: Metric | None, profile: CaptionProfile) -> tuple
     if (weights := str(getattr(metric, "weights", ""))) in UNPUBLISHED:
         return (UNPUBLISHED[weights],)
     has = {"references": profile.references > 0, "image": profile.images}
+    # The profile does not describe these; everything else that metrics need, such as a model, can be installed.
     unknown = {"several candidates", "style", "objects"}
     return tuple(need for need in metric.needs if not has.get(need, need not in unknown))

@@ -33,7 +33,7 @@ from captious.stats.calibration import (
     split_curve,
 )
 from captious.stats.ridge import fit_tuned_ridge
-from captious.study.judgments import Ratings, as_ratings
+from captious.study.judgments import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe
 from captious.study.scores import MetricScores, choose_scores, collect_scores, list_notes
 
@@ -215,11 +215,7 @@ def calibrate(
     """
     if not 0 < level < 1:
         raise InputError(f"level={level!r}, expected a probability such as 0.9")
-    judged = as_ratings(ratings, recipe, references, images, missing)
-    if not isinstance(judged, Ratings):
-        raise InputError(
-            f"{judged.name}: contains pairs, expected ratings of single captions to calibrate metrics with"
-        )
+    judged = _refuse_pairs(as_ratings(ratings, recipe, references, images, missing))
     scores = choose_scores(collect_scores(judged, values, missing, progress, None), metrics, judged.name)
     table = np.stack([score.values for score in scores], axis=1)
     used = ~np.isnan(table).any(axis=1) & ~np.isnan(judged.mean)
@@ -261,6 +257,15 @@ def calibrate(
         tuple(list_notes(scores)),
         tuple(join_signatures(score.signature for score in scores if score.signature)),
     )
+
+
+def _refuse_pairs(judged: Ratings | Preferences) -> Ratings:
+    """Return the judgments if they are ratings; raise InputError for pairs."""
+    if not isinstance(judged, Ratings):
+        raise InputError(
+            f"{judged.name}: contains pairs, expected ratings of single captions to calibrate metrics with"
+        )
+    return judged
 
 
 @dataclass(frozen=True)

@@ -130,66 +130,86 @@ def choose(
     batch, spreads = 1, None
     judged: Ratings | None = None
     if ratings is not None:
-        if isinstance(ratings, (str, Path)):
-            ratings, _ = load_ratings(StudyInput(find_recipe_for(str(ratings))), Reading(missing=missing))
-        given = as_ratings(ratings, missing=missing)
-        if not isinstance(given, Ratings):
-            raise InputError(f"{given.name}: has pairs, expected ratings")
-        judged = given
+        judged = _read_earlier_ratings(ratings, missing)
         table, matches, _ = match_captions(table, judged, missing)
         rated = {table.images[row] for row, _ in matches}
         batch = 1 + max([1, *(int(cell) for cell in judged.drawn.get(BATCH, ()) if str(cell).isdigit())])
     elif allocation == "neyman":
         raise InputError("allocate=neyman needs ratings so far; pass ratings=...")
     names = table.names_of([using] if isinstance(using, str) else using)
-    images = list(dict.fromkeys(table.images))
-    # Sorted, so that equal values are divided in the same way whatever the order of the rows.
-    images.sort(key=lambda name: (len(name), name))
-    value = _average_by_image(table, images, names)
-    stratum = cut_strata(value, min(strata, len(images))) if names else np.zeros(len(images), dtype=np.int64)
-    number_strata = int(stratum.max()) + 1
+    groups = _group_images(table, names, strata)
     if judged is not None and allocation == "neyman":
-        spreads = _estimate_spreads(
-            table, judged, matches, dict(zip(images, stratum.tolist(), strict=True)), number_strata
-        )
-    groups = [[name for name, own in zip(images, stratum, strict=True) if own == one] for one in range(number_strata)]
+        spreads = _estimate_spreads(table, judged, matches, groups)
     before = [sum(name in rated for name in group) for group in groups]
-    left = sum(map(len, groups)) - sum(before)
+    total = sum(map(len, groups))
+    left = total - sum(before)
     if number > left:
         raise InputError(f"next={number}: expected at most the {left:,} images that are not rated yet")
     sizes = allocate_next([len(group) for group in groups], before, number, spreads)
-    rows: list[dict[str, Any]] = []
-    drawn_strata: list[DrawnStratum] = []
+    # The order of a stratum depends on the seed alone, so a later batch continues where this one ends.
+    drawn = [
+        [name for name in order_randomly(group, seed) if name not in rated][:size]
+        for group, size in zip(groups, sizes, strict=True)
+    ]
+    drawn_strata = tuple(
+        DrawnStratum(str(place), len(group), old, len(new), (old + len(new)) / len(group))
+        for place, (group, old, new) in enumerate(zip(groups, before, drawn, strict=True), start=1)
+    )
     labels = " + ".join(table.labels.get(name, name) for name in names)
-    by_image: dict[str, list[str]] = {}
-    for id, image in zip(table.ids, table.images, strict=True):
-        if id not in by_image.setdefault(image, []):
-            by_image[image].append(id)
-    chosen: list[str] = []
-    for place, group in enumerate(groups):
-        new = [name for name in order_randomly(group, seed) if name not in rated][: sizes[place]]
-        label = str(place + 1)
-        probability = (before[place] + len(new)) / len(group)
-        drawn_strata.append(DrawnStratum(label, len(group), before[place], len(new), probability))
-        for image in new:
-            chosen.append(image)
-            rows += [{"id": id, PROBABILITY: probability, STRATUM: label, BATCH: batch} for id in by_image[image]]
-    order = {id: place for place, id in enumerate(order_randomly([row["id"] for row in rows], seed + batch))}
-    rows.sort(key=lambda row: order[row["id"]])
-    taken = set(chosen)
+    taken = {image for new in drawn for image in new}
     remarks = []
     if judged is not None and PROBABILITY not in judged.drawn:
         remarks.append("the images rated before are taken to have been drawn at random")
-    signature = f"choose:{len(chosen)}/{len(images)}|using:{labels or 'none'}|strata:{number_strata}|{allocation}"
+    signature = f"choose:{len(taken)}/{total}|using:{labels or 'none'}|strata:{len(groups)}|{allocation}"
     return DrawnItems(
-        tuple(rows),
-        tuple(drawn_strata),
+        tuple(_list_items(table, drawn, drawn_strata, batch, seed)),
+        drawn_strata,
         batch,
         sum(image in taken for image in table.images),
         labels,
         f"{signature}|seed:{seed}|captious:{__version__}",
         tuple(remarks),
     )
+
+
+def _read_earlier_ratings(ratings: Any, missing: Missing) -> Ratings:
+    if isinstance(ratings, (str, Path)):
+        ratings, _ = load_ratings(StudyInput(find_recipe_for(str(ratings))), Reading(missing=missing))
+    judged = as_ratings(ratings, missing=missing)
+    if not isinstance(judged, Ratings):
+        raise InputError(f"{judged.name}: has pairs, expected ratings")
+    return judged
+
+
+def _group_images(table: CaptionTable, names: Sequence[str], strata: int) -> list[list[str]]:
+    """Group the images into strata of the metrics' mean, the lowest first; into one stratum without metrics."""
+    images = list(dict.fromkeys(table.images))
+    # Sorted, so that equal values are divided in the same way whatever the order of the rows.
+    images.sort(key=lambda name: (len(name), name))
+    value = _average_by_image(table, images, names)
+    stratum = cut_strata(value, min(strata, len(images))) if names else np.zeros(len(images), dtype=np.int64)
+    own: list[int] = stratum.tolist()
+    return [
+        [image for image, number in zip(images, own, strict=True) if number == place] for place in range(max(own) + 1)
+    ]
+
+
+def _list_items(
+    table: CaptionTable, drawn: Sequence[Sequence[str]], strata: Sequence[DrawnStratum], batch: int, seed: int
+) -> list[dict[str, Any]]:
+    """List the items of the drawn images, one list of images per stratum, in a random order."""
+    by_image: dict[str, list[str]] = {}
+    for id, image in zip(table.ids, table.images, strict=True):
+        if id not in by_image.setdefault(image, []):
+            by_image[image].append(id)
+    rows: list[dict[str, Any]] = [
+        {"id": id, PROBABILITY: stratum.probability, STRATUM: stratum.name, BATCH: batch}
+        for stratum, images in zip(strata, drawn, strict=True)
+        for image in images
+        for id in by_image[image]
+    ]
+    order = {id: place for place, id in enumerate(order_randomly([row["id"] for row in rows], seed + batch))}
+    return sorted(rows, key=lambda row: order[row["id"]])
 
 
 def allocate_next(
@@ -227,11 +247,7 @@ def _average_by_image(table: CaptionTable, images: Sequence[str], names: Sequenc
 
 
 def _estimate_spreads(
-    table: CaptionTable,
-    ratings: Ratings,
-    matches: Sequence[tuple[int, int]],
-    stratum: dict[str, int],
-    strata: int,
+    table: CaptionTable, ratings: Ratings, matches: Sequence[tuple[int, int]], groups: Sequence[Sequence[str]]
 ) -> list[float]:
     """Return the standard deviation of the images' mean ratings in each stratum, shrunk because they are few."""
     rows = [row for row, _ in matches]
@@ -240,7 +256,9 @@ def _estimate_spreads(
     number = np.bincount(images)
     means = np.bincount(images, values) / number
     first = np.unique(images, return_index=True)[1]
+    stratum = {name: number for number, group in enumerate(groups) for name in group}
     own = np.array([stratum[table.images[rows[index]]] for index in first])
     pooled = float(means.std(ddof=1)) if len(means) > 1 else 1.0
-    spread = np.array([means[own == one].std(ddof=1) if (own == one).sum() > 1 else pooled for one in range(strata)])
+    members = [means[own == number] for number in range(len(groups))]
+    spread = np.array([group.std(ddof=1) if len(group) > 1 else pooled for group in members])
     return [float(one) for one in shrink_spreads(spread)]

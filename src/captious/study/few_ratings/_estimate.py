@@ -21,13 +21,13 @@ from captious.stats.looks import anytime_factor, look_boundaries, look_factor
 from captious.stats.ranks import rank_signature
 from captious.stats.survey import Slopes, Target
 from captious.study._statistic_columns import sign_left_out
-from captious.study.few_ratings._auxiliary_columns import EstimateSetting, prepare_columns
-from captious.study.few_ratings._caption_table import read_caption_table
+from captious.study.few_ratings._auxiliary_columns import AuxiliaryColumn, EstimateSetting, prepare_columns
+from captious.study.few_ratings._caption_table import CaptionTable, read_caption_table
 from captious.study.few_ratings._question_estimate import estimate_question
 from captious.study.few_ratings._rated_sample import RatedSample, match_pairs, match_ratings
 from captious.study.few_ratings._sample_warnings import warn_drawing
 from captious.study.few_ratings.verdict import QuestionVerdict, Verdict
-from captious.study.judgments import Ratings, as_ratings, count_unused_answers, list_questions
+from captious.study.judgments import Preferences, Ratings, as_ratings, count_unused_answers, list_questions
 from captious.study.load import load_ratings
 from captious.study.recipes import find_recipe_for
 from captious.study.study_options import StudyInput
@@ -104,87 +104,139 @@ def estimate(
     'a: people would rate it 3.25 (2.00–5.00).'
     """
     setting = _check_options(form, slopes, target, share, level, anytime, planned, looked, missing, seed)
-    for name, value in (("precision", precision), ("difference", difference)):
-        if value is not None and not 0 < value < math.inf:
-            raise InputError(f"{name}={value!r}, expected a number above 0")
-    if isinstance(ratings, (str, Path)):
-        study_input = StudyInput(find_recipe_for(str(ratings)))
-        reading = Reading(missing=missing)
-        ratings, _ = load_ratings(study_input, reading, probability=probability, stratum=stratum)
-    judged = as_ratings(ratings, missing=missing)
+    _check_half_widths(precision, difference)
+    judged = _read_judgments(ratings, probability, stratum, missing)
     table = read_caption_table(runs, system)
-    if isinstance(using, str):
-        using = [using]
-    if table is None and using:
-        raise InputError(f"using={','.join(using)}: no captions with these numbers; name a run, or a file of numbers")
+    names = _list_names(using, table)
     warnings = list(judged.warnings)
     remarks: list[str] = []
     left_out = Counter(count_unused_answers(judged))
-    questions: dict[str, Floats]
-    if isinstance(judged, Ratings):
-        sample, answers_of = match_ratings(judged, table, missing, left_out)
-        questions = list_questions(judged)
-    else:
-        if share is not None:
-            raise InputError(f"share={share:g}: {judged.name} has pairs, expected ratings")
-        sample, answers_of = match_pairs(judged, table, left_out)
-        questions = {"win rate": answers_of.values}
+    sample, answers_of, questions = _match_answers(judged, table, share, missing, left_out)
     warnings += warn_drawing(answers_of, table is not None, remarks)
-    columns = prepare_columns(sample, using if table is not None else (), setting, remarks)
+    columns = prepare_columns(sample, names, setting, remarks)
     _refuse_own_calibration([one.name for one in columns], answers_of)
-    results = []
-    for question, values in questions.items():
-        if not np.isnan(values).all():
-            results.append(estimate_question(question, values, answers_of, sample, columns, setting, warnings, remarks))
+    results = [
+        estimate_question(question, values, answers_of, sample, columns, setting, warnings, remarks)
+        for question, values in questions.items()
+        if not np.isnan(values).all()
+    ]
     if not results:
         raise InputError(f"{judged.name}: no ratings")
+    warnings += _warn_overrun(sample, planned)
     first = results[0]
-    rated_images = len(np.unique(sample.image[sample.item]))
-    if planned is not None and rated_images > planned:
-        warnings.append(
-            f"{rated_images} images are rated, and {planned} were planned: the error of all looks together is no "
-            "longer controlled"
-        )
-    used = tuple(first.slopes.get("using", ()))
     facts = _count_facts(sample, questions, first)
-    helpers = "+".join(f"{one.label}({one.form})" for one in columns if one.label in used) or "none"
-    signature = "|".join(
-        [
-            f"estimate:{judged.name}",
-            *(f"{key.replace(' ', '_')}:{number}" for key, number in facts.items()),
-            *([f"share:{share:g}"] if share is not None else []),
-            f"using:{helpers}",
-            *([f"method:{first.slopes['method']}"] if used else []),
-            f"slopes:{slopes}",
-            f"for:{target}",
-            f"jackknife:{'images+raters' if first.parts and first.parts.raters else 'images'}",
-            *([f"seed:{seed}"] if first.slopes.get("method") == "ridge" else []),
-            *sign_left_out(left_out),
-            *(["looks:anytime"] if anytime else [f"looks:{','.join(map(str, looked))}/{planned}"] if planned else []),
-            "holm",
-            rank_signature(level),
-            f"captious:{__version__}",
-        ]
-    )
-    line = ", ".join(f"{number:,} {key}" for key, number in facts.items())
-    factor = "valid at every look (confidence sequence)" if anytime else ""
-    if planned:
-        factor = f"look {len(looked) + 1}, after {first.parts.images if first.parts else 0} of {planned} planned images"
+    looks = "looks:anytime" if anytime else f"looks:{','.join(map(str, looked))}/{planned}" if planned else ""
     return Verdict(
         judged.name,
         tuple(results),
-        used,
+        tuple(first.slopes.get("using", ())),
         target,
         level,
-        line,
-        signature,
-        factor,
+        ", ".join(f"{number:,} {key}" for key, number in facts.items()),
+        _sign_estimate(judged.name, facts, first, columns, setting, looks, left_out),
+        _describe_look(first, anytime, planned, looked),
         precision,
         difference,
         tuple(dict.fromkeys(warnings)),
         tuple(dict.fromkeys(remarks)),
         {reason: number for reason, number in left_out.items() if number},
     )
+
+
+def _check_half_widths(precision: float | None, difference: float | None) -> None:
+    """Raise InputError for a half width of an interval, ± this, that is not above 0."""
+    for name, value in (("precision", precision), ("difference", difference)):
+        if value is not None and not 0 < value < math.inf:
+            raise InputError(f"{name}={value!r}, expected a number above 0")
+
+
+def _list_names(using: Sequence[str] | str | None, table: CaptionTable | None) -> Sequence[str] | None:
+    """Return the names of auxiliary metrics, None for all of the table; raise InputError for names without a table."""
+    names = [using] if isinstance(using, str) else using
+    if table is not None:
+        return names
+    if names:
+        raise InputError(f"using={','.join(names)}: no captions with these numbers; name a run, or a file of numbers")
+    return ()
+
+
+def _read_judgments(
+    ratings: Any, probability: str | None, stratum: str | None, missing: Missing
+) -> Ratings | Preferences:
+    """Read ratings or pairs from a file, a folder, or anything that `as_ratings` takes."""
+    if isinstance(ratings, (str, Path)):
+        study_input = StudyInput(find_recipe_for(str(ratings)))
+        reading = Reading(missing=missing)
+        ratings, _ = load_ratings(study_input, reading, probability=probability, stratum=stratum)
+    return as_ratings(ratings, missing=missing)
+
+
+def _match_answers(
+    judged: Ratings | Preferences,
+    table: CaptionTable | None,
+    share: float | None,
+    missing: Missing,
+    left_out: Counter[str],
+) -> tuple[RatedSample, Ratings, dict[str, Floats]]:
+    """Match judgments with captions; return the sample, its answers, and their values by question."""
+    if isinstance(judged, Ratings):
+        sample, answers = match_ratings(judged, table, missing, left_out)
+        return sample, answers, list_questions(judged)
+    if share is not None:
+        raise InputError(f"share={share:g}: {judged.name} has pairs, expected ratings")
+    sample, answers = match_pairs(judged, table, left_out)
+    return sample, answers, {"win rate": answers.values}
+
+
+def _warn_overrun(sample: RatedSample, planned: int | None) -> list[str]:
+    """Return a warning if more images are rated than the looks were planned for."""
+    rated_images = len(np.unique(sample.image[sample.item]))
+    if planned is None or rated_images <= planned:
+        return []
+    return [
+        f"{rated_images} images are rated, and {planned} were planned: the error of all looks together is no "
+        "longer controlled"
+    ]
+
+
+def _sign_estimate(
+    name: str,
+    facts: dict[str, int],
+    first: QuestionVerdict,
+    columns: Sequence[AuxiliaryColumn],
+    setting: EstimateSetting,
+    looks: str,
+    left_out: Counter[str],
+) -> str:
+    """Return the signature: the counts, the auxiliary metrics in use, and every option that can change a number."""
+    used = tuple(first.slopes.get("using", ()))
+    helpers = "+".join(f"{one.label}({one.form})" for one in columns if one.label in used) or "none"
+    return "|".join(
+        [
+            f"estimate:{name}",
+            *(f"{key.replace(' ', '_')}:{number}" for key, number in facts.items()),
+            *([f"share:{setting.share:g}"] if setting.share is not None else []),
+            f"using:{helpers}",
+            *([f"method:{first.slopes['method']}"] if used else []),
+            f"slopes:{setting.slopes}",
+            f"for:{setting.target}",
+            f"jackknife:{'images+raters' if first.parts and first.parts.raters else 'images'}",
+            *([f"seed:{setting.seed}"] if first.slopes.get("method") == "ridge" else []),
+            *sign_left_out(left_out),
+            *([looks] if looks else []),
+            "holm",
+            rank_signature(setting.level),
+            f"captious:{__version__}",
+        ]
+    )
+
+
+def _describe_look(first: QuestionVerdict, anytime: bool, planned: int | None, looked: Sequence[int]) -> str:
+    """Describe for which looks at the results the intervals are valid; empty for a single look."""
+    if planned:
+        images = first.parts.images if first.parts else 0
+        return f"look {len(looked) + 1}, after {images} of {planned} planned images"
+    return "valid at every look (confidence sequence)" if anytime else ""
 
 
 def _refuse_own_calibration(names: Sequence[str], ratings: Ratings) -> None:
@@ -210,6 +262,7 @@ def _check_options(
     missing: Missing,
     seed: int,
 ) -> EstimateSetting:
+    """Raise InputError for options that are invalid or exclude each other; return them as one value."""
     for name, value, kind in (("form", form, Form), ("slopes", slopes, Slopes), ("for", target, Target)):
         if value not in (choices := get_choices(kind)):
             raise InputError(
@@ -237,7 +290,7 @@ def _check_options(
 
 
 def _count_facts(sample: RatedSample, questions: dict[str, Floats], first: QuestionVerdict) -> dict[str, int]:
-    """Count what the result rests on."""
+    """Count the images, captions and ratings behind the result."""
     rated = len(np.unique(sample.item))
     raters = first.parts.raters if first.parts is not None else 0
     return {

@@ -81,8 +81,10 @@ def check_balance(population: Population, answers: Answers, columns: Sequence[Au
             continue
         centred = replace(population, values=column.values[:, None]).center()[:, 0]
         plain = replace(population, stratum=None)
+        # The centred metric takes the place of the ratings: its mean over all captions is 0, and so this should be.
         means = estimate_means(plain, Answers(rated, centred[rated], None, answers.chance), target="items")
         test = means.contrast(np.full(population.systems, 1 / population.systems)).estimate
+        # The mean over all images is known, not estimated, so the error has the factor of a finite population.
         test = test._replace(error=test.error * math.sqrt(1 - images / total))
         if test.p < UNBALANCED:
             known = ~np.isnan(column.raw)

@@ -52,9 +52,9 @@ from captious.study.judges.judge_audit import (
 from captious.study.judgments import Ratings, as_ratings
 from captious.text.ngram_tables import count_words
 
-# Words by which the effect of length is stated.
+# The effect of length is stated for this many more words.
 WORDS = 10
-# Judges from which on generators × judges are shown: of two, one is always as high as the other is low.
+# Fewest judges for generators × judges: of two, one is always as high as the other is low.
 MATRIX_JUDGES = 3
 ONE_BY_ONE = "The judges saw captions one at a time: a bias for the first or second of two cannot be known."
 
@@ -108,11 +108,7 @@ def audit(
     >>> best.system, round(best.residual.value, 6)  # people put b higher by 1: half of it around the mean
     ('b', 0.5)
     """
-    judged = as_ratings(ratings, missing=missing)
-    if not isinstance(judged, Ratings):
-        raise InputError(
-            f"{judged.name}: contains pairs, expected ratings of single captions; captious arena has pairs"
-        )
+    judged = _read_ratings(ratings, missing)
     table = read_caption_table(runs, system)
     if table is None:
         raise InputError("no values of a judge: name runs, or a file with a row per caption")
@@ -123,52 +119,27 @@ def audit(
     rows = _AuditRows.of(sample, judged, chosen)
     if own:
         own = {_choose_judges(sample, [judge])[0]: name for judge, name in own.items()}
+    labels = {key: sample.table.labels.get(key, key) for key in rows.judges}
     findings, residuals = [], {}
     for key in rows.judges:
         if progress:
-            progress(sample.table.labels.get(key, key))
+            progress(labels[key])
         found, residual = _examine(key, rows, sample, judged, good, missing)
         findings.append(_turn_back(found, turned[key]) if key in turned else found)
         if residual is not None:
             residuals[key] = residual
     position = None if arena is None else _read_position(arena)
-    notes = [f"{number:,} left out: {reason}" for reason, number in left_out.items() if number]
-    notes += [
-        f"{sample.table.labels.get(key, key)}: lower is better"
-        + ("" if find_direction(key) else ", because people rate captions with lower values higher")
-        + "; its sign is reversed in slopes, correlations and the order of systems"
-        for key in turned
-    ]
-    if rows.dropped:
-        notes.append(f"{rows.dropped:,} rated captions have no value of a judge and are left out")
     matrix = None
     if len(rows.judges) >= MATRIX_JUDGES and len(sample.systems) > 1:
         matrix = _compute_matrix(rows, sample, resampling)
-    elif own:
-        notes.append(f"generators × judges needs at least {MATRIX_JUDGES} judges")
-    if own and len(rows.judges) < 2:
-        notes.append("self-preference needs a second judge: the residual of one judge does not show it")
     images = len(np.unique(rows.image))
     counts = f"{len(rows.rating):,} rated captions of {images:,} images; {len(sample.system):,} captions in all"
-    labels = {key: sample.table.labels.get(key, key) for key in rows.judges}
-    signature = "|".join(
-        [
-            f"audit:{judged.name}",
-            f"judges:{'+'.join(rows.judges)}",
-            f"captions:{len(rows.rating)}",
-            f"images:{images}",
-            "jackknife:images",
-            "holm",
-            *([f"matrix:{resampling.signature('images')}"] if matrix else []),
-            f"captious:{__version__}",
-        ]
-    )
     return JudgeAudit(
         judged.name,
         judged.question,
         counts,
         tuple(findings),
-        signature,
+        _sign_audit(judged.name, rows, images, resampling if matrix else None),
         _compare_people(judged, rows, good) if any(one.decisions for one in findings) else None,
         position,
         "" if position else ONE_BY_ONE if arena is None else f"{arena}: no pair was judged in both orders.",
@@ -176,14 +147,64 @@ def audit(
         matrix,
         {labels[key]: name for key, name in (own or {}).items() if key in labels},
         tuple(judged.warnings),
-        tuple(notes),
+        (
+            *(f"{number:,} left out: {reason}" for reason, number in left_out.items() if number),
+            *(_note_reversal(key, sample.table.labels.get(key, key)) for key in turned),
+            *_list_omissions(rows, has_matrix=matrix is not None, has_own=bool(own)),
+        ),
         {**_split_repeats(sample), **({} if noise is None else _read_noise(noise))},
+    )
+
+
+def _read_ratings(ratings: Any, missing: Missing) -> Ratings:
+    judged = as_ratings(ratings, missing=missing)
+    if not isinstance(judged, Ratings):
+        raise InputError(
+            f"{judged.name}: contains pairs, expected ratings of single captions; captious arena has pairs"
+        )
+    return judged
+
+
+def _note_reversal(key: str, label: str) -> str:
+    """Return the note on a judge of which lower is better."""
+    return (
+        f"{label}: lower is better"
+        + ("" if find_direction(key) else ", because people rate captions with lower values higher")
+        + "; its sign is reversed in slopes, correlations and the order of systems"
+    )
+
+
+def _list_omissions(rows: _AuditRows, has_matrix: bool, has_own: bool) -> list[str]:
+    """List what the audit leaves out because values or judges are missing."""
+    notes = []
+    if rows.dropped:
+        notes.append(f"{rows.dropped:,} rated captions have no value of a judge and are left out")
+    if has_own and not has_matrix:
+        notes.append(f"generators × judges needs at least {MATRIX_JUDGES} judges")
+    if has_own and len(rows.judges) < 2:
+        notes.append("self-preference needs a second judge: the residual of one judge does not show it")
+    return notes
+
+
+def _sign_audit(name: str, rows: _AuditRows, images: int, resampling: Resampling | None) -> str:
+    """Return the signature; ``resampling`` is that of the matrix of generators and judges, if there is one."""
+    return "|".join(
+        [
+            f"audit:{name}",
+            f"judges:{'+'.join(rows.judges)}",
+            f"captions:{len(rows.rating)}",
+            f"images:{images}",
+            "jackknife:images",
+            "holm",
+            *([f"matrix:{resampling.signature('images')}"] if resampling else []),
+            f"captious:{__version__}",
+        ]
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _AuditRows:
-    """Rated captions, one per row."""
+    """Rated captions with a value of every judge, one per row."""
 
     judges: tuple[str, ...]
     rating: Floats
@@ -196,6 +217,7 @@ class _AuditRows:
     row: Ints
     """The rated item of each row."""
     dropped: int
+    """Rated captions without a value of a judge."""
 
     @classmethod
     def of(cls, sample: RatedSample, ratings: Ratings, judges: Sequence[str]) -> _AuditRows:
@@ -304,7 +326,7 @@ def _examine(
         length,
         tuple(length_parts),
         None if residuals is None else _order_systems(key, rows, residuals, sample, ratings, missing),
-        _decide(judge, rows, good),
+        _compare_verdicts(judge, rows, good),
     ), residuals
 
 
@@ -318,6 +340,7 @@ def _order_systems(
     """Compare the order of systems by the judge's means over all captions with people's estimate."""
     values = sample.table.values[key]
     known = ~np.isnan(values)
+    # The judge's mean of each system, over all captions; people's is an estimate, because they rated only some.
     means = np.bincount(sample.system[known], values[known]) / np.bincount(sample.system[known])
     verdict = _estimate_people(key, sample, ratings, missing)
     people = {one.system: one for one in verdict.systems}
@@ -325,12 +348,13 @@ def _order_systems(
     inversions = []
     for one, other in combinations(range(len(sample.systems)), 2):
         if means[other] > means[one]:
-            one, other = other, one  # the judge prefers the first
-        preferred, second = sample.systems[one], sample.systems[other]
-        gap = people[preferred].mean.value - people[second].mean.value
+            one, other = other, one
+        preferred, rejected = sample.systems[one], sample.systems[other]
+        gap = people[preferred].mean.value - people[rejected].mean.value
+        # An inversion: the judge puts `preferred` higher, and people put it lower.
         if gap < 0 and means[one] > means[other]:
-            p = contests[frozenset((preferred, second))].p_holm
-            inversions.append(Inversion(preferred, second, float(means[one] - means[other]), gap, p))
+            p = contests[frozenset((preferred, rejected))].p_holm
+            inversions.append(Inversion(preferred, rejected, float(means[one] - means[other]), gap, p))
     inversions.sort(key=lambda pair: pair.p_holm)
     judge = rows.values[:, rows.judges.index(key)]
     scale = ratings.scale or (float(np.nanmin(ratings.values)), float(np.nanmax(ratings.values)))
@@ -366,13 +390,13 @@ def _order_systems(
 def _estimate_people(key: str, sample: RatedSample, ratings: Ratings, missing: Missing) -> QuestionVerdict:
     """Estimate people's means over all captions; the judge helps if not every caption is rated."""
     setting = EstimateSetting("auto", "common", "world", LEVEL, None, missing, 0, None)
-    everything = len(np.unique(sample.item)) == len(sample.system)
-    columns = [] if everything else prepare_columns(sample, [key], setting, [])
+    all_rated = len(np.unique(sample.item)) == len(sample.system)
+    columns = [] if all_rated else prepare_columns(sample, [key], setting, [])
     return estimate_question(ratings.question, ratings.values, ratings, sample, columns, setting, [], [])
 
 
-def _decide(judge: Floats, rows: _AuditRows, good: float | None) -> Decisions | None:
-    """Compare the decisions of a judge that says yes or no with people's; None for other judges."""
+def _compare_verdicts(judge: Floats, rows: _AuditRows, good: float | None) -> Decisions | None:
+    """Compare the decisions of a judge that says yes or no with people's; return None for other judges."""
     if not np.isin(judge, (0, 1)).all():
         return None
     if good is None and not ((rows.rating >= 0) & (rows.rating <= 1)).all():
@@ -381,7 +405,7 @@ def _decide(judge: Floats, rows: _AuditRows, good: float | None) -> Decisions | 
 
 
 def _compare_people(ratings: Ratings, rows: _AuditRows, good: float | None) -> Decisions | None:
-    """Compare each person with the mean of the others: what a judge can be expected to reach."""
+    """Compare the decisions of each person with the mean of the others, as a measure for those of a judge."""
     values, least = ratings.values[rows.row], 0.5 if good is None else good
     rated = ~np.isnan(values)
     number, total = rated.sum(axis=1, keepdims=True), np.nansum(values, axis=1, keepdims=True)
@@ -411,7 +435,11 @@ def _compare_own(
 
 
 def _compute_matrix(rows: _AuditRows, sample: RatedSample, resampling: Resampling) -> dict[tuple[str, str], Estimate]:
-    """Standardize the judges' means of generators by judge, then by generator, with intervals over images."""
+    """Standardize the judges' means of generators by judge, then by generator, with intervals over images.
+
+    Rows of ``by_image`` are images: systems × judges sums of values, then the number of captions of each system. A
+    resample of images is a vector of weights, and its means are quotients of weighted sums.
+    """
     values = np.stack([sample.table.values[key] for key in rows.judges], axis=1)
     known = ~np.isnan(values).any(axis=1)
     images, image = np.unique(sample.image[known], return_inverse=True)

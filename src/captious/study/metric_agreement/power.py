@@ -41,8 +41,9 @@ class Power(Result):
     detectable: float
     """The difference found four times in five at this size."""
     needed: int
-    """Captions for power 0.8; for 0.9 below."""
+    """Captions for power 0.8."""
     needed_90: int
+    """Captions for power 0.9."""
     assumed: str
 
     def __repr__(self) -> str:
@@ -136,26 +137,28 @@ def simulate_power(
     error = _simulate_standard_error(world, items, (tau, tau + difference), resampling)
     chance = compute_power(difference, error, resampling.level)
 
-    def needed(wanted: float) -> int:
-        return count_needed(difference, error, items, resampling.level, wanted)
+    def count_captions(power: float) -> int:
+        return count_needed(difference, error, items, resampling.level, power)
 
     assumed = f"tau {tau:g}, {raters} raters, {levels} levels, errors alike {alike:g}, noise {noise:g}, "
     assumed += f"seed {resampling.seed}"
     if (simulated := world.limit(items, CELLS)) < items:
         assumed += f", {simulated:,} captions simulated and the error scaled to {items:,}"
-    found = find_detectable(error, resampling.level)
-    return Power(items, raters, difference, error, chance, found, needed(0.8), needed(0.9), assumed)
+    detectable = find_detectable(error, resampling.level)
+    return Power(
+        items, raters, difference, error, chance, detectable, count_captions(0.8), count_captions(0.9), assumed
+    )
 
 
 def _check_numbers(arguments: Mapping[str, Any], kind: type) -> None:
-    """Refuse arguments that are no numbers of a kind."""
+    """Raise InputError for an argument that is no number of this kind."""
     for name, number in arguments.items():
         if not isinstance(number, kind):
             raise InputError(f"{name}: {number!r}, expected a {'whole ' * (kind is Integral)}number")
 
 
 def _check_taus(tau: float, difference: float) -> None:
-    """Refuse two metrics that are equal, or one that agrees with people more than perfectly."""
+    """Raise InputError for two metrics that are equal, or one whose tau would be above 1."""
     if difference == 0:
         raise InputError("difference=0, expected the difference that should be found, such as 0.03 or 3 of tau × 100")
     if not -1 < tau + difference < 1:
@@ -165,7 +168,7 @@ def _check_taus(tau: float, difference: float) -> None:
 
 
 def _check_bounds(arguments: Mapping[str, float]) -> None:
-    """Refuse numbers outside of `BOUNDS`."""
+    """Raise InputError for numbers outside of `BOUNDS`."""
     for name, value in arguments.items():
         low, high = BOUNDS[name]
         if not low <= value <= high:
@@ -206,7 +209,10 @@ class _World:
     alike: float
 
     def limit(self, items: int, cells: int) -> int:
-        """Return how many of the captions are simulated: a table of their ratings has no more than these cells."""
+        """Return how many captions are simulated, so that the table of their ratings has at most this number of cells.
+
+        The table has a column per rater, or a column per level if there are fewer levels.
+        """
         return min(items, cells // min(self.raters, self.levels))
 
     def sample(self, items: int, metrics: int, generator: np.random.Generator) -> _Captions:
@@ -219,8 +225,9 @@ class _World:
         return _Captions(quality, errors, self._draw_counts(quality, generator))
 
     def _draw_counts(self, quality: Floats, generator: np.random.Generator) -> Floats:
-        """Draw how many raters give a caption each point of the scale, captions × levels."""
+        """Draw how many raters give each caption each point of the scale, captions × levels."""
         edges = np.array([normal_point(cut / self.levels) for cut in range(1, self.levels)])
+        # Perceived quality has the variance 1 + noise², and each level is equally likely.
         edges *= math.hypot(1, self.noise)
         if self.raters <= self.levels:
             perceived = quality[:, None] + self.noise * generator.normal(size=(len(quality), self.raters))
@@ -236,11 +243,11 @@ class _World:
         return generator.multinomial(self.raters, chances).astype(np.float64)
 
     def find_loads(self, taus: Sequence[float], seed: int) -> list[float]:
-        """Return how much of a metric must be quality for each tau, by bisection on one large sample."""
+        """Find the correlation of a metric with quality that gives each tau, by bisection on one large sample."""
         captions = self.sample(self.limit(CALIBRATION, 10 * CELLS), 1, np.random.default_rng(seed))
-        return [self._load(tau, captions) for tau in taus]
+        return [self._find_load(tau, captions) for tau in taus]
 
-    def _load(self, tau: float, captions: _Captions) -> float:
+    def _find_load(self, tau: float, captions: _Captions) -> float:
         low, high = -1.0, 1.0
         for _ in range(14):
             middle = (low + high) / 2
@@ -261,7 +268,7 @@ class _Captions:
     """How many raters gave each point of the scale, captions × levels."""
 
     def metric(self, load: float, index: int = 0) -> Floats:
-        """Return the values of a metric of which this much is quality."""
+        """Return the values of a metric that correlates with quality at ``load``."""
         return load * self.quality + math.sqrt(1 - load * load) * self.errors[index]
 
     def tau(self, values: Floats) -> float:

@@ -50,7 +50,7 @@ class RaterDiagnostics:
     """Consistency: correlation with the mean of the others."""
     tau_b: float
     tau_c: float
-    """The rater in the place of a metric, every rating of the others being a row."""
+    """Tau-b and tau-c of the rater in the place of a metric, with each rating of the others as a row."""
     alpha_without: float
     """Agreement of the others without this rater: above that of all, the rater is the odd one out."""
     constant: bool = False
@@ -123,9 +123,8 @@ class Agreement(Result):
             for one in self.raters
         ]
         note = (
-            "shared: items that others rated too; bias: mean minus that of the others on the same items; alpha "
-            "without: "
-            "agreement of the others"
+            "shared: items that others rated too; bias: mean minus that of the others on the same items; "
+            "alpha without: agreement of the others"
         )
         return Table("raters", "Each rater against the others", columns, rows, note)
 
@@ -217,7 +216,10 @@ def compute_ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> 
 
 
 def _make_statistic(others: RatingRows | None, own: Floats) -> WeightedStatistic | None:
-    """Make both taus with every rating of the others, and Pearson's r with their means; None if a side is constant."""
+    """Return a function of both taus with each rating of the others and of Pearson's r with their means.
+
+    It is None if a side is constant.
+    """
     if others is None or np.ptp(own) == 0 or np.ptp(others.human) == 0:
         return None
     means = replace(others, human=others.mean, item=np.arange(others.items))
@@ -241,6 +243,7 @@ def _compare_with_others(ratings: Ratings, index: int) -> tuple[RatingRows | Non
 def is_ordered(ratings: Ratings) -> bool:
     """Return whether every item's ratings are in ascending order: then columns are ranks of ratings, not raters."""
     values = ratings.values
-    whole = values[~np.isnan(values).any(axis=1)]
-    differ = whole[np.ptp(whole, axis=1) > 0] if len(whole) and values.shape[1] > 1 else whole[:0]
-    return len(differ) >= 10 and bool((np.diff(differ, axis=1) >= 0).all())
+    complete = values[~np.isnan(values).any(axis=1)]
+    # Equal ratings of an item say nothing about the order.
+    unequal = complete[np.ptp(complete, axis=1) > 0] if len(complete) and values.shape[1] > 1 else complete[:0]
+    return len(unequal) >= 10 and bool((np.diff(unequal, axis=1) >= 0).all())

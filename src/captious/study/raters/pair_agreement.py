@@ -136,6 +136,7 @@ def _score_rater(answers: Ratings, index: int) -> WeightedStatistic | None:
     if not len(pair):
         return None
     images, image = np.unique(np.array(answers.groups), return_inverse=True)
+    # The captions of pair p are 2p and 2p + 1, and `^ 1` is the other one; answers are 0 and 1.
     preferred: Ints = 2 * pair + others[pair, other].astype(np.int64)
     design = Pairs(
         preferred, preferred ^ 1, image[pair].astype(np.int64), len(images), np.zeros(len(pair), np.int64), ("all",)

@@ -85,6 +85,7 @@ class TaskKind(ABC):
                 None,
                 subject.fields,
                 audio=subject.audio,
+                video=subject.video,
             )
             for number, (subject, captions) in enumerate(pages, 1)
         ]

@@ -109,7 +109,7 @@ const TILE_SYSTEMS = 4;
 function tile(record, rank) {
   const known = wordsOf(record.references), shown = state.order === "between" ? [state.better, state.worse] : considered();
   const speaking = shown.filter((system) => record.systems[system].texts.length && record.systems[system].passes), most = speaking.slice(0, TILE_SYSTEMS);
-  return h("article", attributesOf(record, "tile"), picture(record) || (!record.sound && h("div", { class: "shot none" }, "no image")),
+  return h("article", attributesOf(record, "tile"), clip(record), picture(record) || (!record.sound && !record.has_video && h("div", { class: "shot none" }, "no image")),
     h("div", { class: "under" }, sound(record), h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id), h("span", { class: "far" }, tick(record))),
       h("p", { class: "note" }, sortedBy(record)),
       most.map((system) => h("p", { class: "line" }, several && swatch(system), h("b", {}, show(record.systems[system].values[state.metric], 2)), " ", marked(record.systems[system].texts[0] || "", known))),
@@ -121,7 +121,7 @@ function pairCard(record, rank) {
   const apart = values.includes(null) ? null : values[0] - values[1];
   const side = (system) => h("div", { class: "side" }, h("div", { class: "who" }, swatch(system), systems[system].name), h("div", { class: "spoken" }, spokenBy(record.systems[system], known)),
     h("div", { class: "values many", style: { "--columns": Math.min(metrics.length, 8) } }, metrics.map((_, metric) => scoreCell(system, metric, record.systems[system]))));
-  return h("article", attributesOf(record, "card pair"), picture(record),
+  return h("article", attributesOf(record, "card pair"), picture(record) || clip(record),
     h("div", { class: "body" }, h("header", {}, h("span", { class: "rank" }, count(rank)), h("code", {}, record.id),
       apart !== null && h("span", { class: "apart" }, `${metrics[state.metric].label} ${apart > 0 ? "+" : ""}${show(apart, 3)}`), fullButton(record)),
       sound(record), h("div", { class: "sides" }, sides.map(side)), references(record.references)));
@@ -165,6 +165,7 @@ function openFull(item) {
     mark(item);
     const dialog = byId("full"), pressed = dialog.open ? document.activeElement?.getAttribute("aria-label") : "Close";
     dialog.replaceChildren(fullView(record));
+    learnMeteor(record);
     if (!dialog.open) dialog.showModal();
     [...dialog.querySelectorAll(".bar button")].find((button) => button.getAttribute("aria-label") === pressed)?.focus();
     dialog.scrollTop = 0;
@@ -172,7 +173,8 @@ function openFull(item) {
 }
 function closeFull() {
   if (byId("full").open) return;  // the dialog was opened again before its close event came
-  fullItem = state.item = null;
+  fullItem = state.item = watched = null;
+  byId("full").replaceChildren();  // a video there would play on
   document.querySelectorAll(".current").forEach((element) => element.classList.remove("current"));
   writeAddress(true);
 }
@@ -188,13 +190,14 @@ function fullView(record) {
   const known = wordsOf(record.references), at = listed.records.findIndex(({ item }) => item === record.item);
   const place = at < 0 ? "" : `${count(listed.first + at + 1)} of ${count(listed.total)}`;
   const button = (text, label, act) => h("button", { type: "button", class: "plain", "aria-label": label, onclick: act }, text);
-  const image = record.large ?? record.picture;
+  const image = record.large ?? record.picture, player = clip(record, true), events = track(record, player?.tagName === "VIDEO" ? player : null);
+  const described = timed(null, record.references, (text) => text);
   return h("div", { class: "whole" },
     h("header", { class: "bar" }, h("h2", {}, h("code", {}, record.id)), h("span", { class: "quiet" }, place),
       h("span", { class: "far" }, h("label", { class: "quiet select" }, tick(record), " select"), button("‹", "Previous item", () => stepFull(-1)), button("›", "Next item", () => stepFull(1)), button("Close", "Close", () => byId("full").close()))),
     h("div", { class: "columns" },
-      h("div", { class: "left" }, image !== null && h("a", { href: image, target: "_blank", rel: "noopener" }, h("img", { src: image, alt: `Image of item ${record.id}` })), sound(record),
-        h("h3", {}, record.references.length ? plural(record.references.length, "reference") : "No references"), record.references.length > 0 && h("ul", { class: "references" }, record.references.map((text) => h("li", { dir: "auto", lang: language }, text))),
+      h("div", { class: "left" }, player, events, image !== null && h("a", { href: image, target: "_blank", rel: "noopener" }, h("img", { src: image, alt: `Image of item ${record.id}` })), sound(record),
+        h("h3", {}, record.references.length ? plural(record.references.length, "reference") : "No references"), described || (record.references.length > 0 && h("ul", { class: "references" }, record.references.map((text) => h("li", { dir: "auto", lang: language }, text)))),
         Object.keys(record.fields).length > 0 && [h("h3", {}, "Columns"), h("dl", {}, Object.entries(record.fields).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))]),
       h("div", { class: "right" }, record.systems.map((own, system) => fullSystem(system, own, known, record.item)))));
 }
@@ -203,7 +206,7 @@ function fullSystem(system, own, known, item) {
   const missing = metrics.map((metric, m) => own.reasons[m] && h("p", { class: "reason" }, `not scored by ${metric.label}: ${own.reasons[m]}`));
   return h("section", { class: "system" },
     h("div", { class: "speaker" }, several && h("span", { class: "who" }, swatch(system), systems[system].name), own.words !== null && h("span", { class: "quiet" }, plural(own.words, "word"))),
-    spokenBy(own, known), missing,
+    timed(system, own.texts, (text) => marked(text, known)) || spokenBy(own, known), missing,
     h("div", { class: "ladders" }, metrics.map((_, metric) => ladder(system, metric, own))),
     whys(system, own, item), said(own.ratings));
 }
@@ -292,7 +295,7 @@ const keepView = (name, place) => ask("api/views", {}, { name, address: place })
 function openHelp() {
   const rows = [["cider < 0.3 and system == \"sat\"", "< <= > >= == !=, and, or, not, ( )"], ["caption has \"dog\"", "part of a text, case-insensitive"], ["references matches \"two|three\"", "a regular expression"],
     ["style in (\"happy\", \"sad\")", "one of several"], ["spice is missing", "also: is present"], ["cider@sat > cider@oscar", "the score of one system"]];
-  const keysShown = [["/", "search"], ...(source.server ? [["f", "filter"]] : []), ["j k", "next, previous"], ["o", "whole item"], ["x", "select"], ["p", "play or pause the sound"], ["g", "cards, grid, side by side"], ["w", "worst first"], ["?", "this page"]];
+  const keysShown = [["/", "search"], ...(source.server ? [["f", "filter"]] : []), ["j k", "next, previous"], ["o", "whole item"], ["x", "select"], ["p", "play or pause"], ["← →", "1 second back, on"], [", .", "one frame back, on"], ["[ ]", "previous, next event"], ["l", "loop the event"], ["m", "sound of the video"], ["g", "cards, grid, side by side"], ["w", "worst first"], ["?", "this page"]];
   const filters = [h("p", {}, "An item is listed if a caption of one of the systems passes the filter."), h("table", { class: "shown" }, h("tbody", {}, rows.map(([text, meaning]) => h("tr", {}, h("td", {}, h("code", {}, text)), h("td", {}, meaning)))))];
   const columns = () => h("p", { class: "quiet" }, "Columns here: ", told.columns.map((name, place) => [place > 0 && ", ", h("code", {}, /^[^\W\d][\w.-]*$/.test(name) ? name : `\`${name}\``)]));
   const dialog = byId("help");
@@ -302,18 +305,11 @@ function openHelp() {
   dialog.showModal();
 }
 
-function play(player) {
-  for (const other of document.querySelectorAll("audio")) if (other !== player) other.pause();
-  if (player?.paused) player.play().catch(() => player.focus());
-  else player?.pause();
-}
-
 const current = () => state.item ?? listed.records[0]?.item;
 const EXPLORER_KEYS = {
   j: () => (byId("full").open ? stepFull(1) : step(1)), k: () => (byId("full").open ? stepFull(-1) : step(-1)), o: () => current() !== undefined && openFull(current()),
   x: () => { const item = current(); if (item !== undefined) { choose(item, !chosen.has(item)); drawList(); } },
   g: () => { const able = several ? LAYOUTS : ["cards", "grid"]; update({ layout: able[(able.indexOf(state.layout) + 1) % able.length] }); },
-  p: () => play(document.querySelector(byId("full").open ? "#full audio" : `[data-item="${current()}"] audio`)),
   f: () => byId("where")?.focus(), "?": openHelp,
 };
 

@@ -54,5 +54,7 @@ const source = {
   caption: (system, item) => captionsOf.get(item)?.[system],
   learn: (item) => (captionsOf.has(item) ? null : askOnce("api/captions", { id: item }).then(({ captions }) => captionsOf.set(item, captions))),
   item: (item) => ask("api/item", { id: item }),
+  meteor: (item) => askOnce("api/meteor", { id: item }),
+  times: (item) => askOnce("api/times", { id: item }),
   explain: (system, metric, item) => askOnce("api/explain", { system: systems[system].name, score: keyOf(metric), id: item }),
 };
