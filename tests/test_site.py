@@ -76,6 +76,7 @@ OUTSIDE = (
     "https://arxiv.org/abs/",
     "https://doi.org/",
     "https://aclanthology.org/",
+    "https://www.ecva.net/papers/",
     "https://docs.ray.io",
     "https://filesystem-spec.readthedocs.io",
     "https://github.com/lucadiliello/bleurt-pytorch",

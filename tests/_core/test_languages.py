@@ -24,7 +24,10 @@ CHINESE = {
     "3": ("桌子上有一杯咖啡和一本书。", ["一杯咖啡放在桌子上。", "桌上有咖啡和书。"]),
     "4": ("一辆红色的公共汽车停在路边。", ["红色的公共汽车在街上。", "路边停着一辆红色巴士。"]),
 }
-ENGLISH_ONLY = ["aloha", "amber", "capture", "chair", "meteor", "polos", "spice", "spice_original", "spider", "umic"]
+ENGLISH_ONLY = [
+    *("aloha", "amber", "capture", "chair", "densecap", "meteor", "polos", "soda", "spice", "spice_original", "spider"),
+    "umic",
+]
 
 
 def rows(captions=CHINESE):

@@ -308,5 +308,5 @@ def test_every_paper_has_its_command():
     )
     assert done.returncode == 1
     assert done.stderr.strip().endswith(
-        "expected one of onlystyle, umic, specs, imagine, relic, judges, questions, chair, stress"
+        "expected one of onlystyle, umic, specs, grid, imagine, imagine-texts, relic, judges, questions, chair, stress"
     )

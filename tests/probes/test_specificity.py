@@ -44,6 +44,9 @@ class Fixed:
     def text_settings(self, captions):
         return {}
 
+    def frame_settings(self, captions):
+        return {}
+
     def settings(self, state):
         return {}
 
