@@ -27,7 +27,7 @@ from lab.toy.sample import CAPTIONERS
 from lab.toy.scenes import KINDS, PERSON_WORDS, SETTINGS, Scene
 
 from captious import CaptionSet
-from captious.edits.masks import get_universal_tag
+from captious.edits.word_masks import get_universal_tag
 from captious.metrics.clip.encoded import compute_reference_cosines
 from captious.metrics.imagine import Imagine
 from captious.metrics.registry import parse_all

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lab.toy.painter import Drawn
 
-from captious.edits.masks import mask
+from captious.edits.word_masks import mask
 from captious.errors import InputError
 from captious.models.mini import load_mini
 from captious.models.painters import Imagined

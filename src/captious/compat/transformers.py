@@ -1,4 +1,4 @@
-"""Metrics of captious in a Hugging Face trainer, under the name of the library; `captious._trainers` defines them."""
+"""Metrics of captious in a Hugging Face trainer, under the name of the library; `captious.loops.trainers` defines them."""
 
-from captious._trainers import CaptionCallback as CaptionCallback
-from captious._trainers import CaptionMetrics as CaptionMetrics
+from captious.loops.trainers import CaptionCallback as CaptionCallback
+from captious.loops.trainers import CaptionMetrics as CaptionMetrics

@@ -1,6 +1,6 @@
 import captious.edits.changes
 import captious.edits.details
-import captious.edits.masks
+import captious.edits.word_masks
 import captious.edits.orders
 import captious.edits.wrong_words
 from captious.edits.catalogue import EDITS as EDITS

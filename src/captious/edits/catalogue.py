@@ -28,7 +28,7 @@ from captious.edits._words import (
 )
 from captious.edits.edit import Draw, Edit, EditedCaption, EditSubject, Maker, TaggedWord, choose_article
 from captious.edits.lexicon import split_chunk
-from captious.edits.masks import AUXILIARIES
+from captious.edits.word_masks import AUXILIARIES
 from captious.edits.wrong_words import draw_any
 
 # Edits that make a caption wrong: other objects, colors, numbers, sizes, places, negation, roles exchanged.

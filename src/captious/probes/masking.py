@@ -13,7 +13,7 @@ import numpy as np
 
 from captious._core.types import Floats, Ints
 from captious.captions import CaptionSet
-from captious.edits.masks import Grouping, get_universal_tag, mask
+from captious.edits.word_masks import Grouping, get_universal_tag, mask
 from captious.errors import InputError
 from captious.metrics.imagine import Imagine
 from captious.models.encoder import Encoder

@@ -7,7 +7,7 @@ import captious.runs.source
 import captious.runs.stored
 import captious.runs.stored_states
 import captious.runs.summary
-from captious._trackers import TrackedReport as TrackedReport
+from captious.loops.trackers import TrackedReport as TrackedReport
 from captious.runs.folder import Run as Run
 from captious.runs.folder import has_runs as has_runs
 from captious.runs.folder import is_output as is_output

@@ -201,7 +201,7 @@ class Report(PlainState, Result):
         page
             Whether to log the HTML page too.
         """
-        from captious._trackers import find_tracker, make_tracked_report
+        from captious.loops.trackers import find_tracker, make_tracked_report
 
         find_tracker(run)(make_tracked_report(self, step, prefix, worst, metric, page))
 

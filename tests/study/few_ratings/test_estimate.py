@@ -8,7 +8,7 @@ from scipy.stats import t
 
 from captious.errors import InputError
 from captious.study import Ratings, Verdict, estimate, open_ratings, systems
-from captious.study.few_ratings.verdict import VarianceParts
+from captious.study.few_ratings.people_verdict import VarianceParts
 from captious.study.judgments import open_judgments
 
 

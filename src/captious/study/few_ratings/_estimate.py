@@ -26,7 +26,7 @@ from captious.study.few_ratings._caption_table import CaptionTable, read_caption
 from captious.study.few_ratings._question_estimate import estimate_question
 from captious.study.few_ratings._rated_sample import RatedSample, match_pairs, match_ratings
 from captious.study.few_ratings._sample_warnings import warn_drawing
-from captious.study.few_ratings.verdict import QuestionVerdict, Verdict
+from captious.study.few_ratings.people_verdict import QuestionVerdict, Verdict
 from captious.study.judgments import Preferences, Ratings, as_ratings, count_unused_answers, list_questions
 from captious.study.load import load_ratings
 from captious.study.recipes import find_recipe_for

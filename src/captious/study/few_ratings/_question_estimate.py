@@ -26,7 +26,7 @@ from captious.study.few_ratings._auxiliary_columns import (
 )
 from captious.study.few_ratings._rated_sample import RatedSample, merge_strata, refuse_few
 from captious.study.few_ratings._sample_warnings import check_balance, warn_answers, warn_unjudged
-from captious.study.few_ratings.verdict import (
+from captious.study.few_ratings.people_verdict import (
     Gain,
     PlanParts,
     QuestionVerdict,

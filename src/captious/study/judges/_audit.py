@@ -38,7 +38,7 @@ from captious.study.few_ratings._auxiliary_columns import EstimateSetting, prepa
 from captious.study.few_ratings._caption_table import find_direction, read_caption_table
 from captious.study.few_ratings._question_estimate import estimate_question
 from captious.study.few_ratings._rated_sample import RatedSample, match_ratings
-from captious.study.few_ratings.verdict import QuestionVerdict
+from captious.study.few_ratings.people_verdict import QuestionVerdict
 from captious.study.judges._judge_noise import JudgeNoise
 from captious.study.judges.judge_audit import (
     Correction,

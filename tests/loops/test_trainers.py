@@ -64,7 +64,7 @@ def test_the_examples_that_fill_the_batches_of_several_processes_count_once(monk
     filled = prediction((captions * 3)[:8], (labels * 3)[:8])
     with pytest.raises(captious.InputError, match="8 captions and 3 references, expected as many"):
         CaptionMetrics("rouge", Words(), REFERENCES, resampling=QUICK)(filled)  # one process
-    monkeypatch.setattr("captious._trainers._count_processes", lambda: 2)
+    monkeypatch.setattr("captious.loops.trainers._count_processes", lambda: 2)
     for references, size in ((REFERENCES, 8), (None, 5)):  # without references, at most as many as there are examples
         metrics = CaptionMetrics("cider, rouge", Words(), references, resampling=QUICK)
         alone = metrics(prediction(captions, labels))
@@ -257,6 +257,6 @@ def test_a_fault_in_one_process_ends_all(monkeypatch):
     def scored(*arguments, **options):
         raise MemoryError("no package for a model")
 
-    monkeypatch.setattr("captious._trainers.evaluate", scored)
+    monkeypatch.setattr("captious.loops.trainers.evaluate", scored)
     results = processes(lambda model, examples: ["a dog"] * len(examples), 2, DATA, monkeypatch)
     assert results == ["MemoryError: no package for a model"] * 2

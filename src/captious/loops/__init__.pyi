@@ -1,0 +1,2 @@
+import captious.loops.trainers
+from captious.loops.trackers import TrackedReport as TrackedReport
