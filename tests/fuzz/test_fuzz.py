@@ -74,7 +74,9 @@ def ends_well(numbers, folder):
     for number in numbers:
         case, outcome = run_case(SEED, number, folder)
         if outcome.kind not in (REFUSED, ACCEPTED):
-            bad.append(f"case {number}: {outcome.kind}: {case.what}: {outcome.why}\n  {' '.join(case.arguments)}")
+            line = f"case {number}: {outcome.kind}: {case.what}: {outcome.why}\n  {' '.join(case.arguments)}"
+            # xdist sends reports as UTF-8, which half characters break.
+            bad.append(line.encode("ascii", "backslashreplace").decode())
     return bad
 
 

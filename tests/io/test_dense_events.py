@@ -224,9 +224,11 @@ def test_times_of_a_table_are_plain_digits(tmp_path):
 
 
 @pytest.mark.parametrize("duration", [10**400, float("nan"), -3, True])
-def test_an_absurd_duration_is_left_out(duration):
+def test_an_absurd_duration_is_ignored_and_reported(duration):
     odd = {key: {**own, "duration": duration} for key, own in REFERENCES.items()}
     captions = captious.read(PREDICTIONS, references=odd)
+    (warning,) = captions.origin.remarks
+    assert warning.startswith(f"durations that are no seconds are ignored: {len(odd)} (") and "'v_a'" in warning
     assert "duration" not in captions.columns
 
 

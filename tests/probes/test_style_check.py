@@ -14,7 +14,7 @@ from lab.toy import make
 from captious.errors import InputError
 from captious.metrics.style.fitting import fit
 from captious.metrics.style.model import StyleModel
-from captious.options import Resampling
+from captious.options import Reading, Resampling
 from captious.probes.rankings import RankedSet, correlate
 from captious.probes.style_check import StyledCaptions, StyledCorpus, StyleRival, check, read_styled
 
@@ -170,6 +170,11 @@ def test_bad_corpora(model: StyleModel, tmp_path: Path) -> None:
     path.write_text('{"caption": "x", "style": null}\n')
     with pytest.raises(InputError, match="row 1: style is None, expected the name of a style"):
         read_styled(path)
+    path.write_text('{"caption": "x", "style": "a", "page": 3}\n')
+    assert read_styled(path).ids == ("#0",)
+    assert read_styled(path, Reading(id_column="page,style")).ids == ("3:a",)
+    with pytest.raises(InputError, match="row 1: no id: found columns caption, style, page, expected 'nr'"):
+        read_styled(path, Reading(id_column="nr"))
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> Path:

@@ -1,4 +1,4 @@
-"""Metrics of captious in a Hugging Face trainer, under the name of the library; `captious.loops.trainers` defines them."""
+"""Metrics of captious in a Hugging Face trainer, by the name of the library; defined in `captious.loops.trainers`."""
 
 from captious.loops.trainers import CaptionCallback as CaptionCallback
 from captious.loops.trainers import CaptionMetrics as CaptionMetrics

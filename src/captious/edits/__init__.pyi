@@ -1,7 +1,7 @@
 import captious.edits.changes
 import captious.edits.details
-import captious.edits.word_masks
 import captious.edits.orders
+import captious.edits.word_masks
 import captious.edits.wrong_words
 from captious.edits.catalogue import EDITS as EDITS
 from captious.edits.edit import GROUPS as GROUPS

@@ -48,6 +48,7 @@ def gather_events(
     """Collect the sentences and times of each video; those of several files of references follow each other."""
     gathered = Gathered(changes=changes, aligned=False)
     files: dict[str, int] = {}
+    odd: list[str] = []
     skips = reading.missing == "skip"
     for row in _iterate(rows):
         own = partial(changes.leave_out, where=row.where) if skips else complain
@@ -73,6 +74,10 @@ def gather_events(
         duration: Any = row.fields.get(DURATION_COLUMN)
         if _is_number(duration) and duration >= 0:
             fields.setdefault(DURATION_COLUMN, float(duration))
+        elif duration is not None:
+            odd.append(row.where)
+    if odd:
+        changes.remarks.append(f"durations that are no seconds are ignored: {len(odd):,} ({format_first(odd)})")
     gathered.event_files = tuple(files) or ("",)
     gathered.candidate_column = gathered.references_column = "sentences with times"
     return gathered

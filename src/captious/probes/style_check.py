@@ -17,6 +17,7 @@ from captious._core.types import Bools, Floats, Ints, Ints32
 from captious.errors import InputError
 from captious.io.columns import CANDIDATE_COLUMNS, ID_COLUMNS, STYLE_COLUMN
 from captious.io.formats import get_name, read_rows
+from captious.io.join import get_row_id, refuse
 from captious.io.rows import Row
 from captious.metrics.style.fitting import (
     build_model,
@@ -80,9 +81,17 @@ def read_styled(source: Any, reading: Reading = Reading(), style_column: str = S
 def _read_captions(source: Any, reading: Reading, style_column: str) -> Iterator[tuple[str, str, str]]:
     for number, row in enumerate(read_rows(source, reading.format)):
         style = _get_style(row, style_column)
-        key = next((name for name in (reading.id_column, *ID_COLUMNS) if name in row.fields), None)
+        key = _get_id(row, reading.id_column) or f"#{number}"
         for text in _get_texts(row, reading.candidate_column):
-            yield style, text, str(row.fields[key]) if key else f"#{number}"
+            yield style, text, key
+
+
+def _get_id(row: Row, column: str | None) -> str | None:
+    """Return the id of a row; only a column that the user names must be there."""
+    if column is not None:
+        return get_row_id(row, column, refuse)
+    name = next((name for name in ID_COLUMNS if name in row.fields), None)
+    return str(row.fields[name]) if name else None
 
 
 def _get_texts(row: Row, column: str | None) -> list[str]:

@@ -9,11 +9,11 @@ from captious.study.few_ratings._calibrate import calibrate as calibrate
 from captious.study.few_ratings._choose import DrawnItems as DrawnItems
 from captious.study.few_ratings._choose import choose as choose
 from captious.study.few_ratings._estimate import estimate as estimate
+from captious.study.few_ratings.people_verdict import Verdict as Verdict
 from captious.study.few_ratings.planning import RatingPlan as RatingPlan
 from captious.study.few_ratings.planning import plan as plan
 from captious.study.few_ratings.threshold import ThresholdCurve as ThresholdCurve
 from captious.study.few_ratings.threshold import find_threshold as find_threshold
-from captious.study.few_ratings.people_verdict import Verdict as Verdict
 from captious.study.judges._audit import audit as audit
 from captious.study.judges._judge_noise import JudgeNoise as JudgeNoise
 from captious.study.judges._judge_noise import judge_noise as judge_noise
