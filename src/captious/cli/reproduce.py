@@ -41,7 +41,8 @@ def reproduce(
         return
     found = find_entry(entry)
     if data is None:
-        raise InputError(f"{found.name}: name the folder of its files with data=...; get them from: {found.source}")
+        advice = f"; get them from: {found.source}" if found.source else ""
+        raise InputError(f"{found.name}: name the folder of its files with data=...{advice}")
     with session.working() as step:
         result = compute(found, data, only=only, slow=slow, progress=step)
     session.deliver(result)
