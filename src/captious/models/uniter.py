@@ -188,7 +188,7 @@ class Uniter(Backbone):
         return norm
 
     @property
-    def reads(self) -> str:
+    def input_recipe(self) -> str:
         """Tokenizer as text."""
         return self.tokenizer.text
 
