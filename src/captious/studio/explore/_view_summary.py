@@ -383,7 +383,7 @@ class Summaries:
         if not without:
             return []
         names, label = ", ".join(self.table.systems[system] for system in without), self.table.scores[score].label
-        return [f"{label} is the mean over items: the run of {names} holds no statistics for a corpus value."]
+        return [f"{label} is the mean over items: the run of {names} has no statistics for a corpus value."]
 
 
 def _convert_estimate(interval: Estimate) -> dict[str, float | None]:
