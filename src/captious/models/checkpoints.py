@@ -61,7 +61,7 @@ def _read(path: Path) -> Any:
         if "weights_only" in reason or "WeightsUnpickler" in reason:
             raise InputError(
                 f"{path}: contains Python objects besides tensors, which are not opened because they could run code; "
-                "save its state_dict alone"
+                "save only its state_dict"
             ) from None
         detail = f" ({reason[:120]})" if reason else ""
         raise InputError(f"{path}: is not a checkpoint of torch or safetensors, or is damaged{detail}") from None

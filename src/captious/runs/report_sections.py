@@ -541,7 +541,7 @@ def list_shard_warnings(
         occur, their = ("id occurs", "its") if number == 1 else ("ids occur", "their")
         warnings.append(f"{number:,} {occur} more than once over the shards, {such}: {their} items count twice")
     if empty := [part.name for part in parts if not part.items]:
-        warnings.append(f"{len(empty):,} of {len(parts):,} shards hold no item, such as {empty[0]}")
+        warnings.append(f"{len(empty):,} of {len(parts):,} shards contain no item, such as {empty[0]}")
     if intervals and full < FEW_SHARDS:
         warnings.append(f"intervals resample {full} shards; below {FEW_SHARDS} they are rough, and often too narrow")
     texts = [(part.name, text) for part in parts for text in (*part.warnings, *_iterate_metric_warnings(part))]

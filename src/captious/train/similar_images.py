@@ -89,11 +89,11 @@ def compute_image_vectors(
         rows, reasons = _encode_images(corpus, images, encoder)
     else:
         more = "images=... with encoder=..., or image_features=..., adds images that look alike"
-        return None, (f"hard negatives by captions alone: {more}",)
+        return None, (f"hard negatives only by captions: {more}",)
     if not reasons:
         return rows, ()
     key, why = next(iter(reasons.items()))
-    return rows, (f"{len(reasons)} images without a vector are alike by captions alone, such as {key} ({why})",)
+    return rows, (f"{len(reasons)} images without a vector are compared only by captions, such as {key} ({why})",)
 
 
 def _read_vectors(corpus: CaptionCorpus, path: Path) -> tuple[Floats32, dict[str, str]]:

@@ -144,7 +144,7 @@ class QuestionMetric(JudgedMetric):
 
     @property
     def strict(self) -> bool:
-        """Whether the server is to hold a reply to a JSON schema."""
+        """Whether the server must make a reply follow a JSON schema."""
         return False
 
     @property
@@ -398,7 +398,7 @@ class GroupedQuestions(QuestionMetric):
     ask: Literal["each", "together"] = "each"
     """Whether each question is a call of its own, or all those about a caption are one."""
     schema: bool = False
-    """Whether the server is to hold a reply to a JSON schema, which changes what a model says."""
+    """Whether the server must make a reply follow a JSON schema, which changes what a model says."""
 
     @property
     def together(self) -> bool:
@@ -407,7 +407,7 @@ class GroupedQuestions(QuestionMetric):
 
     @property
     def strict(self) -> bool:
-        """Whether the server is to hold a reply to a JSON schema."""
+        """Whether the server must make a reply follow a JSON schema."""
         return self.schema
 
 

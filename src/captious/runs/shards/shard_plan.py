@@ -210,7 +210,7 @@ def describe_change(marker: Marker, other: Marker, add: bool = False) -> str:
     ours, theirs = ([one.metric for one in both.metrics] for both in (marker, other))
     if set(theirs) - set(ours) or (set(ours) - set(theirs) and not add):
         hint = "" if set(theirs) - set(ours) else "; pass add=... for metrics to be added"
-        return f"it holds {', '.join(theirs)}, now it is {', '.join(ours)}{hint}"
+        return f"it has {', '.join(theirs)}, now it is {', '.join(ours)}{hint}"
     if dict(marker.reading) != dict(other.reading):
         names = {**marker.reading, **other.reading}
         name = next(name for name in names if marker.reading.get(name) != other.reading.get(name))
