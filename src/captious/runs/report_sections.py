@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 FEW_SHARDS = 20
 # Numbers of worst items and of slowest shards on the page, and of bars of a histogram.
 WORST, SLOWEST, BARS = 20, 50, 40
-# Most items whose videos have posters on the page, since every one is a file to open; the explorer has no limit.
+# Largest number of items whose videos have posters on the page, since every one is a file to open; the explorer has no limit.
 MOST_POSTERS = 500
 # Number of different reasons that a warning lists.
 REASONS = 5
@@ -306,19 +306,19 @@ def compare_foreign_values(report: Report) -> list[str]:
     """Return notes on the agreement of imported values with those that captious computed."""
     notes = []
     for original in report:
-        for ours in report:
+        for measurement in report:
             other = original.metric
-            if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
+            if isinstance(other, ForeignMetric) and other.compares_with(measurement.metric):
                 from captious.stats.correlation import pearson
 
-                both = ~(np.isnan(original.values) | np.isnan(ours.values))
+                both = ~(np.isnan(original.values) | np.isnan(measurement.values))
                 if both.sum() < 2:
                     continue
-                theirs, own = original.values[both], ours.values[both]
-                names = [report.label(str(one.metric)) for one in (ours, original)]
+                original_values, values = original.values[both], measurement.values[both]
+                names = [report.label(str(one.metric)) for one in (measurement, original)]
                 notes.append(
-                    f"{names[0]} beside {names[1]}, {len(own):,} items that both have: mean {own.mean():.4f} and "
-                    f"{theirs.mean():.4f}, Pearson correlation {pearson(own, theirs):.4f}."
+                    f"{names[0]} beside {names[1]}, {len(values):,} items that both have: mean {values.mean():.4f} and "
+                    f"{original_values.mean():.4f}, Pearson correlation {pearson(values, original_values):.4f}."
                 )
     return notes
 

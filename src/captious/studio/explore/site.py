@@ -34,7 +34,7 @@ from captious.studio.explore._view_summary import Summaries
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.explorer_table import ItemTable
 
-# Most items of a static page.
+# Largest number of items of a static page.
 MOST = 20_000
 # Largest sum of the videos of a page.
 MOST_SIZE = "500MB"

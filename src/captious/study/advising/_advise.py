@@ -48,7 +48,7 @@ MATTERING: Mapping[str, tuple[str, ...]] = {
     "systems": ("harm", "damage", "gaming"),
     "checkpoints": ("harm", "damage", "gaming"),
 }
-# Most sets of evidence that the advice rests on.
+# Largest number of sets of evidence that the advice rests on.
 SHOWN = 4
 # Items on which a metric is timed.
 TIMED = 50
