@@ -533,7 +533,7 @@ class Audit(Result):
         ]
         note = (
             f"Words of at least {LEAST} captions that belong to one label in {SHARE:.0%} of them, labels made equally "
-            "frequent. Should the mask hold them?"
+            "frequent. Should the mask contain them?"
         )
         return _make_detail_table("leaks", "", columns, rows, 2, note)
 

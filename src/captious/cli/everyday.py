@@ -202,7 +202,7 @@ def view(
     session: Annotated[Session, Only("images", "videos", "out", "overwrite")],
     listening: Listening,
     audio: Annotated[Path | None, Option("Folder of the sounds, found by file name or id.", metavar="FOLDER")] = None,
-    most_size: Annotated[str, Option("Most that the videos beside a page of --out take.", metavar="SIZE")] = "500MB",
+    most_size: Annotated[str, Option("Largest total size of the videos that --out copies.", metavar="SIZE")] = "500MB",
     browser: Browser = True,
 ) -> None:
     """Explore runs in a browser: sort, filter and compare all items, and see each in full.

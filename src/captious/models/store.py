@@ -350,7 +350,7 @@ def parse_size(text: str) -> int:
     number, unit, binary = match[1], match[2].upper(), match[3]
     size = float(number) * (1024 ** "KMGT".index(unit) * 1024 if binary and unit else UNITS[unit])
     if size >= 2**63:
-        raise InputError(f"{text[:40]!r} is more than any disk holds, expected such as 500MB or 2GB")
+        raise InputError(f"{text[:40]!r} is larger than any disk, expected such as 500MB or 2GB")
     return int(size)
 
 
@@ -429,7 +429,7 @@ def _read_info(folder: Path, check: bool) -> StoreInfo:
         try:
             header = read_header(path)
             if (header["fingerprint"], header["kind"]) != (fingerprint, kind):
-                raise DamagedSegment(f"holds {header['kind']} of {header['fingerprint']}: it does not belong here")
+                raise DamagedSegment(f"contains {header['kind']} of {header['fingerprint']}: it does not belong here")
             if check:
                 _check(path, header)
             info.rows += header["rows"]

@@ -1,4 +1,4 @@
-"""Entries of the registry: which files a paper released, what it printed of them, and how the numbers are computed."""
+"""Entries of the registry: the files that a paper released, the numbers that it printed, and how to compute them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["score", "study", "lic", "count"]
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One line of a published table: what is measured, and what was printed."""
+    """One line of a published table with the printed numbers."""
 
     name: str = field(metadata=rule("what the paper calls it"))
     published: dict[str, float] = field(metadata=rule("a table of columns and printed numbers"))
@@ -32,9 +32,9 @@ class PublishedRow:
     within: float | None = None
     """Largest difference of a reproduced number; by default half a unit of the last digit."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why a number is missed, by column, where it is known."""
+    """The known reason why a number is not reproduced, by column."""
     origin: str = ""
-    """Where the printed numbers were read, where it is not the paper."""
+    """The source of the printed numbers, if it is not the paper."""
 
 
 @dataclass(frozen=True)
