@@ -21,11 +21,9 @@ import numpy.typing as npt
 from captious._core.files import digest, is_folder, read_regular
 from captious.captions import VIDEO, CaptionSet, ImageSource, VideoData, VideoSource
 from captious.errors import InputError
-from captious.io.columns import VECTOR_SUFFIXES, VIDEO_SUFFIXES
+from captious.io.columns import NO_VIDEO, VECTOR_SUFFIXES, VIDEO_SUFFIXES
 from captious.io.images import SUFFIXES, ImageFolder, index_by_id
 
-# Why an item has no video, in messages and reasons.
-NO_VIDEO = "no such video"
 # Bytes that a file of vectors may always unpack to; otherwise it may unpack to this multiple of its own size, because
 # vectors hardly compress.
 MOST_UNPACKED, MOST_PACKED = 256 << 20, 50
