@@ -19,6 +19,7 @@ from captious.metrics.registry import find_key
 from captious.options import LEVEL, Missing, Resampling
 from captious.stats.bootstrap import Estimate
 from captious.stats.calibration import choose_curve, fit_line, split_curve
+from captious.stats.correlation import pearson
 from captious.stats.judging import (
     Decisions,
     JudgeRegressions,
@@ -309,7 +310,7 @@ def _examine(
     residuals = regressions.residuals(rows.system) if _has_systems(sample, rows) else None
     length, length_parts = None, []
     # A judge that counts words cannot be compared at equal values with words.
-    if rows.words is not None and abs(np.corrcoef(judge, rows.words)[0, 1]) < 1 - 1e-9:
+    if rows.words is not None and abs(pearson(judge, rows.words)) < 1 - 1e-9:
         length = regressions.covariate(rows.words / WORDS)
         rest = rows.rating - fit_line(judge, rows.rating).predict(judge)
         length_parts = split_curve(rows.words, rest, rows.image)
@@ -319,7 +320,7 @@ def _examine(
         key,
         sample.table.labels.get(key, key),
         regressions.slope(),
-        float(np.corrcoef(judge, rows.rating)[0, 1]),
+        pearson(judge, rows.rating),
         float(tau(np.ones((len(judge), 1)))["tau_b"][0]),
         regressions.curvature() if len(np.unique(judge)) > 2 else regressions.slope()._replace(value=0.0),
         tuple(split_curve(judge, rows.rating, rows.image)),
@@ -358,7 +359,7 @@ def _order_systems(
     inversions.sort(key=lambda pair: pair.p_holm)
     judge = rows.values[:, rows.judges.index(key)]
     scale = ratings.scale or (float(np.nanmin(ratings.values)), float(np.nanmax(ratings.values)))
-    rises = float(np.corrcoef(judge, rows.rating)[0, 1]) >= 0
+    rises = pearson(judge, rows.rating) >= 0
     # The curve that `study calibrate` would choose.
     chosen = choose_curve(judge, rows.rating, rows.image, scale, rises)
     predicted = np.clip(chosen.curve.predict(values[known]), *scale)
