@@ -263,13 +263,14 @@ def _find_image_folder(runs: Runs, session: Session) -> Path | None:
 
 def _get_reward_report(runs: Runs, session: Session) -> Callable[[], Document] | None:
     """Return a function that makes the page of a reward run; None unless the only run is one."""
-    from captious.render import Text, link
-    from captious.rewarding import is_reward_run, read_drift
+    from captious.runs import is_reward_run
 
     folders = runs.folders()
     folder, *others = folders.values() if isinstance(folders, dict) else folders
     if others or not is_reward_run(folder):
         return None
+    from captious.render import Text, link
+    from captious.rewarding import read_drift
 
     def report() -> Document:
         document = read_drift(folder, session.reading.images).document()
