@@ -221,12 +221,14 @@ def view(
             raise InputError("out=... as well as host=... or port=..., expected a folder to write or a server")
         _write_site(runs, session, Path(session.output.out), audio, most_size)
         return
+    from captious.render.terminal import warn
     from captious.studio.explore.explorer_server import ExplorerServer
 
     report = _get_reward_report(runs, session)
     images, videos = _find_image_folder(runs, session), session.reading.videos
     listener = (listening.host, listening.port)
     server = ExplorerServer.of(runs.folders(), runs.ratings, images, *listener, audio, videos, report)
+    warn(server.warnings)
     click.echo(f"Open {server.link}")
     _print_columns(runs)
     click.echo("Ctrl-C ends it.", err=True)
@@ -359,7 +361,7 @@ def demo(
     """Score four captioners of the demo set, test their differences, and write the HTML report.
 
     CLIPScore and SPECS use captious-mini, a small encoder for drawn scenes that needs no torch.
-    With --files examples, copy captions, references, images and ratings into the folder examples, to try commands on.
+    With --files FOLDER, copy captions, references, images and ratings into a folder, to try commands on.
     """
     if files is not None:
         if session.output.out != DEMO.output.out:
