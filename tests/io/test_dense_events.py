@@ -306,7 +306,7 @@ def test_paragraphs_of_youcook2(shared_data, meteor_home, compiled_meteor):
 def test_videos_of_several_sentences_are_no_swapped_files():
     texts = {"v_a": "A dog runs. It sleeps.", "v_b": "A cat. It sits."}
     two = {key: [*own, {"sentence": "Then it sits.", "timestamp": [9, 10]}] for key, own in PREDICTIONS.items()}
-    found = [finding.message for finding in captious.check(two, references=texts).errors]
-    assert len(found) == 1 and "pass reading=Reading(events='paragraph') if each text describes a whole video" in found[0]
+    (found,) = captious.check(two, references=texts).errors
+    assert "pass reading=Reading(events='paragraph') if each text describes a whole video" in found.message
     reading = Reading(events="paragraph")
     assert not captious.check(two, references=texts, reading=reading).errors
