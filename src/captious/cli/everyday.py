@@ -313,9 +313,14 @@ def check(
         Only(
             "references",
             "images",
+            "videos",
+            "missing",
+            "events",
+            "items",
             "several",
             "format",
             "id_column",
+            "references_id_column",
             "candidate_column",
             "references_column",
             "language",
@@ -332,7 +337,7 @@ def check(
     from captious.io.check import Findings, check
     from captious.render import Document
 
-    # The findings name Python arguments; `captious score` has an option for each of them.
+    # The findings name Python arguments; `captious score` has an option for each of them, and this command most.
     options = list_params(score)
     results = [check(Path(file), reading=session.reading, questions=questions) for file in predictions]
     results = [
