@@ -310,6 +310,9 @@ def check(
         Only(
             "references",
             "images",
+            "videos",
+            "missing",
+            "events",
             "several",
             "format",
             "id_column",

@@ -150,7 +150,8 @@ def _find_videos(table: ItemTable, most: int, written: str) -> list[tuple[Path, 
 
 
 def _format_size(number: int) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
+    unit, size = next(one for one in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)) if number >= one[1] or one[0] == "KB")
+    return f"{number / size:.1f} {unit}"
 
 
 def _write_videos(table: ItemTable, videos: Sequence[tuple[Path, bool] | None], folder: Path) -> dict[str, Any]:
