@@ -285,7 +285,7 @@ def test_every_system_has_the_events_of_its_own_captions(runs, clips, held, monk
 def test_references_are_those_of_the_run_that_has_some(runs, clips, held, tmp_path, monkeypatch):
     if not held:
         monkeypatch.setattr("captious.studio.explore.explorer_table.HELD", -1)
-    captions = CaptionSet.of({key: "a dog" for key in SYSTEMS["sat"]}, name="plain.json")
+    captions = CaptionSet.of(dict.fromkeys(SYSTEMS["sat"], "a dog"), name="plain.json")
     evaluate(captions, "vocab_size", resampling=SHORT).save(tmp_path / "plain")
     client = client_of(open_table([tmp_path / "plain", *runs], videos=clips))
     record = client.get("/api/item?id=1").json()
