@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
-from captious.captions import CaptionSet, ImageData, Ragged
+from captious.captions import CaptionSet, ImageData, Ragged, VideoSource
 from captious.errors import InputError
 from captious.io.columns import EVENT_COLUMN
 from captious.io.formats import get_name
-from captious.io.join import format_first, join
+from captious.io.join import SKIP_ONE, format_first, join
 from captious.io.read import gather, reading_of
 from captious.options import Missing, Reading
 from captious.render import Document, Phrase, Result, Span, Text
@@ -140,7 +140,8 @@ def check(
         _check_images,
         _check_videos,
     )
-    findings += [finding for look in looked_at for finding in look(captions)]
+    reported = {message.removesuffix(SKIP_ONE) for message in joining}
+    findings += [one for look in looked_at for one in look(captions) if one.message not in reported]
     if questions is not None:
         from captious.io.questions import open_questions
 
@@ -359,12 +360,15 @@ def _check_images(captions: CaptionSet) -> Iterable[Finding]:
 
 def _check_videos(captions: CaptionSet) -> Iterable[Finding]:
     """Warn about videos that do not exist, if some do; none is decoded."""
-    try:
-        clips = captions.clips
-    except InputError as error:
-        yield Finding("error", str(error))
-        return
-    paths = {key: clip.video for key, clip in zip(captions.ids, clips, strict=True) if clip is not None}
+    paths: dict[str, VideoSource] = {}
+    for index, key in enumerate(captions.ids):
+        try:
+            clip = captions.find_clip(index)
+        except InputError as error:
+            yield Finding("error", str(error))
+            continue
+        if clip is not None:
+            paths[key] = clip.video
     missing = [key for key, video in paths.items() if isinstance(video, str) and not Path(video).exists()]
     if missing and len(missing) < len(paths):
         yield Finding("warning", f"{format_count(missing, 'video')}: no such file or folder")

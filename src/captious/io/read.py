@@ -166,7 +166,8 @@ def _read_pieces_until_error(
     """Yield pieces up to the first row that cannot be parsed, then complain."""
     stopped = ""
     try:
-        yield from read_pieces(source, unpack_limit=reading.unpack_limit, cleaned=changes.cleaned, **options)
+        options |= {"unpack_limit": reading.unpack_limit, "events": reading.events is not None}
+        yield from read_pieces(source, cleaned=changes.cleaned, **options)
     except InputError as error:
         stopped = str(error)
     if stopped:

@@ -266,7 +266,8 @@ class Metric(ABC):
 
     def hint(self, reason: str) -> str:
         """Return the advice that follows this reason in a message, or an empty string."""
-        return HINTS.get(reason, "")
+        further = "; for videos videos=..., their folder" if reason == "no image" and self.reads_videos else ""
+        return HINTS.get(reason, "") + further
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned; for a shard, that of the whole corpus."""

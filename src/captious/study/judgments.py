@@ -78,6 +78,8 @@ class Ratings:
     """Answers of named raters without a rating, such as "cannot judge"."""
     read: str = ""
     """The columns and files that were read, in a line; empty for ratings in memory."""
+    aspect: str = ""
+    """The question that was chosen in place of the usual one."""
 
     def __repr__(self) -> str:
         return f"<Ratings {PurePath(self.name).name}: {len(self.ids)} items, {self.values.shape[1]} raters>"
@@ -141,9 +143,9 @@ class Ratings:
             known = (self.question, *self.aspects)
             raise InputError(f"{self.name}: no rating {aspect!r}, expected one of {', '.join(known)}")
         others = {name: values for name, values in self.aspects.items() if name != aspect}
-        return replace(
-            self, values=self.aspects[aspect], question=aspect, aspects={self.question: self.values, **others}
-        )
+        aspects = {self.question: self.values, **others}
+        read = self.read.replace(f"ratings: `{self.question}`", f"ratings: `{aspect}`")
+        return replace(self, values=self.aspects[aspect], question=aspect, aspects=aspects, aspect=aspect, read=read)
 
     def limit_references(self, most: int) -> Ratings:
         """Keep only the first references of each caption."""

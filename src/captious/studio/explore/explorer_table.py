@@ -115,10 +115,14 @@ class SystemRun:
         """Signatures by the written form of the metric."""
         return {one.metric: one.signature for one in self.run.marker.metrics}
 
-    @property
+    @cached_property
     def has_references(self) -> bool:
-        """Whether its items have references."""
-        return "references" in self.rows.schema.names
+        """Whether any of its items has references."""
+        if "references" not in self.rows.schema.names:
+            return False
+        # A run scored without references has empty lists, which are read in no time.
+        batches = self.rows.read_batches(["id", "references"])
+        return any(len(batch.column("references").flatten()) for batch in batches)
 
     @cached_property
     def fields(self) -> list[str]:
