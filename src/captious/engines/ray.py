@@ -343,8 +343,8 @@ class ActorPool:
     def _start(self, actor: PoolActor, node: str, version: str | None) -> None:
         """Start a scheduled actor's setup; raise InputError if its version of captious differs."""
         if version != __version__:
-            there = f"has captious {version}" if version else "has no captious"
-            raise InputError(f"Ray node {node}: {there}, expected captious {__version__} as here")
+            found = f"has captious {version}" if version else "has no captious"
+            raise InputError(f"Ray node {node}: {found}, expected captious {__version__} as here")
         actor.method = "start"
         self.pending[actor.handle.start.remote(*self.setup)] = actor
 

@@ -287,16 +287,16 @@ def _check_overlaps(captions: CaptionSet) -> Iterable[Finding]:
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
-    whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
-    words = [set(_split_words(captions.candidates[i][:1], whole)) for i in sample]
+    is_unsplit = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
+    words = [set(_split_words(captions.candidates[i][:1], is_unsplit)) for i in sample]
     reference_words, common = captions.references.once(
-        ("words", *sample, whole), lambda: _count_words([captions.references[i] for i in sample], whole)
+        ("words", *sample, is_unsplit), lambda: _count_words([captions.references[i] for i in sample], is_unsplit)
     )
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
     own = _compute_share(rare, reference_words)
     other = _compute_share(rare, reference_words[1:] + reference_words[:1])
     if any(rare) and own <= 1.5 * other + 0.02:
-        unit = "pairs of characters" if whole else "words"
+        unit = "pairs of characters" if is_unsplit else "words"
         message = (
             f"candidates share {own:.0%} of their rarer {unit} with their own references and {other:.0%} with those of "
             "another item: do the ids belong together?"

@@ -419,9 +419,9 @@ def read_details(
         for draft in drafts:
             draft.references = tuple(by_image.get(draft.image) or by_image.get(Path(draft.image).stem) or ())
     settings = []
-    if whole := [draft for draft in drafts if draft.whole]:
+    if unsplit := [draft for draft in drafts if draft.whole]:
         settings.append(f"units:{grammar}")
-        _split_captions(whole, grammar)
+        _split_captions(unsplit, grammar)
     dropped: Counter[str] = Counter()
     drawn = _draw_wrong_units(drafts, seed, dropped)
     chains = []

@@ -91,14 +91,15 @@ def measure(
     scores: list[MetricScores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
         remarks, notes = measurement.warnings, measurement.notes
-        whole = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
+        full_score = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
         metric = measurement.metric
         if not by_seed or not isinstance(metric, HasSeeds):
-            scores.append(whole)
+            scores.append(full_score)
             continue
         columns = metric.seed_values(measurement)[ratings.captions.positions(ratings.ids)]
         scores += [
-            replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
+            replace(full_score, key=f"{full_score.key}@{number}", values=values)
+            for number, values in enumerate(columns.T, 1)
         ]
     return scores
 

@@ -317,8 +317,8 @@ def _select_answer_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[Re
 
 def _read_count(value: Any) -> int | None:
     """Return a token count that a server reports; None if it is missing or impossible."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 <= value <= MOST_TOKENS else None
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and 0 <= value <= MOST_TOKENS else None
 
 
 def _parse_token(entry: Mapping[str, Any]) -> ReplyToken:
