@@ -259,7 +259,7 @@ def invite(
             return
         if withdraw:
             gone = withdraw_links(log, withdraw)
-            text = f"links withdrawn of {', '.join(gone)}" if gone else "every link was opened or is withdrawn"
+            text = f"withdrawn: {', '.join(gone)}" if gone else "every link was opened or is withdrawn"
             _print_report(session, text, kind="withdrawn", raters=gone)
             return
         served = log.read_updates().history.address

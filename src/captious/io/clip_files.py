@@ -25,8 +25,9 @@ from captious._core.frame_rules import TOLERANCE, FrameRule
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import VideoData, VideoSource
 from captious.errors import MissingExtra, require
+from captious.io.columns import NO_VIDEO
 from captious.io.images import MAX_PIXELS
-from captious.io.videos import NO_VIDEO, UnreadableVideo
+from captious.io.videos import UnreadableVideo
 
 # Longest clip in seconds, and largest memory for its wanted frames in bytes.
 LONGEST, MOST_BYTES = 3 * 3600, 2 << 30

@@ -49,10 +49,11 @@ REPEATED = "occurs more than once"
 BLOCK = 10_000
 # Largest number of columns named in a message.
 SHOWN_COLUMNS = 12
+_SKIP_ROW = ", or reading=Reading(missing='skip') to leave the row out"
 _COLUMN_OPTIONS = {
-    "id": "; pass reading=Reading(id_column=...) if another column is the id",
-    "candidate caption": "; pass reading=Reading(candidate_column=...) if another column is the caption",
-    "reference caption": "; pass reading=Reading(references_column=...) if another column is the reference",
+    "id": f"; pass reading=Reading(id_column=...) if another column is the id{_SKIP_ROW}",
+    "candidate caption": f"; pass reading=Reading(candidate_column=...) if another column is the caption{_SKIP_ROW}",
+    "reference caption": f"; pass reading=Reading(references_column=...) if another column is the reference{_SKIP_ROW}",
 }
 # Number of rows used to guess the columns.
 SAMPLE = 50
@@ -829,7 +830,7 @@ def _get_texts(row: Row, column: str, what: str, complain: Complain, changes: Ch
     texts = []
     for text in (str(entry) for entry in entries if isinstance(entry, str)):
         if _is_utf16(text):
-            check_text(text, row.where, what, complain)
+            check_text(text, row.where, what, complain, SKIP_ONE)
             continue
         if not is_readable(text):
             text = clean_text(text)

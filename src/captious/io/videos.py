@@ -21,11 +21,9 @@ import numpy.typing as npt
 from captious._core.files import digest, is_folder, read_regular
 from captious.captions import VIDEO, CaptionSet, ImageSource, VideoData, VideoSource
 from captious.errors import InputError
-from captious.io.columns import VECTOR_SUFFIXES, VIDEO_SUFFIXES
+from captious.io.columns import NO_VIDEO, VECTOR_SUFFIXES, VIDEO_SUFFIXES
 from captious.io.images import SUFFIXES, ImageFolder, index_by_id
 
-# The reason of an item whose video does not exist, in messages.
-NO_VIDEO = "no such video"
 # A zip file of vectors may unpack to this many bytes, or to this multiple of its size. Vectors hardly compress, so that
 # a larger multiple is an attack.
 MOST_UNPACKED, LARGEST_RATIO = 256 << 20, 50

@@ -191,9 +191,9 @@ def warn_truncated(label: str, captions: CaptionSet, items: Sequence[int], limit
     """Return a warning about truncated captions, given the item of each; an empty list if there are none."""
     if not items:
         return []
-    number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
+    number, are, were = ("1 caption", "is", "was") if len(items) == 1 else (f"{len(items):,} captions", "are", "were")
     ids = format_ids(captions, items)
-    return [f"{label}: {number} longer than the encoder's {limit} tokens and were truncated (ids {ids})"]
+    return [f"{label}: {number} {are} longer than the encoder's {limit} tokens and {were} truncated (ids {ids})"]
 
 
 def format_ids(captions: CaptionSet, items: Sequence[int]) -> str:

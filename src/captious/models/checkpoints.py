@@ -317,9 +317,9 @@ def fold_lora(tensors: Mapping[str, Any], rule: LoraRule | None, where: str) -> 
         target = layer.removesuffix("_") if layer.endswith("_") else f"{layer}weight"
         a, b, weight = tensors[name], tensors[f"{layer}lora_B"], state.get(target)
         if weight is None or a.dim() != 2 or b.dim() != 2 or not _multiply_to(a, b, weight):
-            shape = "missing" if weight is None else tuple(weight.shape)
+            shape = "(missing)" if weight is None else tuple(weight.shape)
             raise InputError(
-                f"{where}: {layer}lora_B {tuple(b.shape)} times lora_A {tuple(a.shape)} does not fit {target} ({shape})"
+                f"{where}: {layer}lora_B {tuple(b.shape)} times lora_A {tuple(a.shape)} does not fit {target} {shape}"
             )
         # PAC-S++ loads its checkpoint after `eval()`, which marks the linear layers of the MLP as merged already, so
         # its published scores ignore these tensors. DAC's linear layers are never marked.

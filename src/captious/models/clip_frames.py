@@ -35,7 +35,7 @@ from captious.errors import InputError, MissingExtra
 from captious.io.clip_files import MOST_BYTES, Timeline, VideoFile, require_pyav
 from captious.io.images import UnreadableImage, open_image
 from captious.io.videos import UnreadableVideo, list_images, load_vectors
-from captious.models.decoding import DecoderPool
+from captious.models.decoding import DECODERS, DecoderPool
 from captious.models.pipeline import map_ahead
 from captious.models.segments import hash_content
 from captious.options import Runtime, get_runtime
@@ -230,6 +230,18 @@ def _decode_wanted(file: VideoFile, preparations: Sequence[Any], wanted: Sequenc
 
 # The pool of this process.
 CLIP_DECODERS = DecoderPool(ClipProcess)
+
+
+def keep_decoders() -> None:
+    """Keep the decoding processes of images and of videos between calls from now on."""
+    DECODERS.keep()
+    CLIP_DECODERS.keep()
+
+
+def close_decoders() -> None:
+    """Close the idle decoding processes of images and of videos, and keep none any more."""
+    DECODERS.close()
+    CLIP_DECODERS.close()
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from captious._core.files import digest, get_data_folder, write_atomically
 from captious._core.frame_rules import FrameRule
 from captious.captions import Clip
 from captious.errors import InputError
-from captious.models.clip_frames import open_clip_decoders, read_frames
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -78,6 +77,9 @@ def _make_still(
 
 def _read_frames(path: Path, part: tuple[float, float] | None, number: int) -> list[Image]:
     """Return frames from the middle of equal parts; none if the video cannot be decoded."""
+    # Pages ask `can_decode` whether they have videos or not; the decoders need engines and encoders.
+    from captious.models.clip_frames import read_frames
+
     clip = Clip(str(path), *(part or (None, None)))
     with _DECODING:
         (frames,) = read_frames([clip], FrameRule("middle", number))
@@ -89,6 +91,8 @@ def read_times(path: Path) -> list[float] | None:
 
     A worker process reads the packets, because a malicious file can crash FFmpeg.
     """
+    from captious.models.clip_frames import open_clip_decoders
+
     with _DECODING, open_clip_decoders([None], 1) as lend, lend() as process:
         try:
             with process.limit_time(str(path)):

@@ -28,6 +28,7 @@ from captious.metrics.hallucination.truth import ObjectTable
 from captious.models.devices import resolve_device
 from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Result, Table, Text
+from captious.render.document import Value
 from captious.reproductions.published import PublishedCell, PublishedEntry, PublishedRow, PublishedTable, find_entry
 from captious.study import correlate, load_ratings, load_scores
 from captious.study.study_options import StudyInput
@@ -37,7 +38,7 @@ NO_INTERVALS = Resampling(samples=0)
 # Columns of the released table of COCO's objects, by the names of `captious make objects`.
 OBJECT_COLUMNS = {"instances": "instances", "captions_singularize": "captions", "captions_wordnet": "captions_wordnet"}
 TAGGER = "averaged_perceptron_tagger_eng"
-NEEDS_GPU = "a CPU takes days: run it on a GPU, or pass slow=True"
+NEEDS_GPU = "a CPU takes days: run it on a GPU, or ask for it with the option slow"
 # Largest number of characters of the reason why a number was not computed.
 MAX_REASON = 300
 
@@ -47,6 +48,8 @@ class Numbers(NamedTuple):
 
     values: Mapping[str, float] = MappingProxyType({})
     items: int | None = None
+    left_out: int = 0
+    """Items of the references that the system has no caption of."""
 
 
 Progress = Callable[[str], None]
@@ -85,7 +88,8 @@ class Reproduction(Result):
             )
             parts.append(
                 f"{missed:,} {'is' if missed == 1 else 'are'} missed, by most {first.row}, {first.column} "
-                f"({first.published:g} published, {first.computed:.{first.decimals + 1}f} computed)"
+                f"({first.published:,.{first.decimals}f} published, "
+                f"{first.computed:,.{first.decimals + 1 if first.decimals else 0}f} computed)"
             )
         if left := len(self.cells) - run:
             parts.append(f"{left:,} not run")
@@ -107,30 +111,46 @@ class Reproduction(Result):
             "cells": [{**vars(cell), "difference": cell.difference, "verdict": cell.verdict} for cell in self.cells],
         }
         about = Text([fact for fact in facts if fact], "About", bullets=True)
+        left = self._list_not_run()
+        not_run = [Text(left, "Tables that were not run", bullets=True)] if left else []
         return Document(
-            self.entry.title, sections=[*tables, about], answer=[self.summarize()], data=data, name="reproduction"
+            self.entry.title,
+            sections=[*tables, *not_run, about],
+            answer=[self.summarize()],
+            data=data,
+            name="reproduction",
         )
 
     def _build_table(self, number: int, title: str) -> Table:
-        cells = [cell for cell in self.cells if cell.table == title]
-        decimals = max(cell.decimals for cell in cells)
-        # The name of a row and its items are only in the first of its lines.
-        is_first = [not index or cells[index - 1].row != cell.row for index, cell in enumerate(cells)]
-        rows = [
-            [
-                cell.row if first else "",
-                cell.items if first else None,
-                cell.column,
-                cell.published,
-                cell.computed,
-                cell.difference,
-                cell.verdict if not cell.reason else f"{cell.verdict}: {cell.reason}",
-            ]
-            for cell, first in zip(cells, is_first, strict=True)
-        ]
+        own = [cell for cell in self.cells if cell.table == title]
+        decimals = max(cell.decimals for cell in own)
+        rows: list[list[Value]] = []
+        for index, cell in enumerate(own):
+            first = not index or own[index - 1].row != cell.row
+            verdict = f"{cell.verdict}: {cell.reason}" if cell.reason else cell.verdict
+            if cell.origin:
+                verdict += f"; printed number read in {cell.origin}"
+            numbers = [cell.published, cell.computed, cell.difference]
+            if not decimals:
+                numbers = [number if number is None else round(number) for number in numbers]
+            rows.append(
+                [cell.row if first else "", cell.describe_items() if first else "", cell.column, *numbers, verdict]
+            )
         columns: list[Column | str] = ["of", Column("items"), "number", Column("published", decimals=decimals)]
-        columns += [Column("computed", decimals=decimals + 1), Column("difference", decimals=decimals + 1, signed=True)]
-        return Table(f"table_{number}", title, [*columns, "verdict"], rows)
+        # One more digit than is printed shows how a number was rounded; counts have none.
+        more = decimals + 1 if decimals else 0
+        columns += [Column("computed", decimals=more), Column("difference", decimals=more, signed=True)]
+        not_run = all(cell.verdict == "not run" for cell in own)
+        return Table(f"table_{number}", title, [*columns, "verdict"], rows, detail=not_run)
+
+    def _list_not_run(self) -> list[str]:
+        """Return a line for each reason why whole tables were not run, with their titles."""
+        titles: dict[str, list[str]] = {}
+        for title in dict.fromkeys(cell.table for cell in self.cells):
+            own = [cell for cell in self.cells if cell.table == title]
+            if all(cell.verdict == "not run" for cell in own):
+                titles.setdefault(own[0].reason, []).append(title)
+        return [f"{'; '.join(names)}: {reason}" for reason, names in titles.items()]
 
 
 def reproduce(
@@ -229,9 +249,9 @@ def _make_cells(
             table.decimals,
             known_reason,
             numbers.items,
+            numbers.left_out,
         )
-        remarks = [known_reason if cell.verdict != "reproduced" else "", row.origin]
-        yield replace(cell, reason="; ".join(filter(None, remarks)))
+        yield replace(cell, reason=known_reason if cell.verdict != "reproduced" else "", origin=row.origin)
 
 
 def _find_file(names: str | tuple[str, ...], data: Path, what: str) -> str | None:
@@ -281,9 +301,11 @@ def _read_captions(table: PublishedTable, row: PublishedRow, data: Path) -> Capt
 
 def _score_captions(table: PublishedTable, row: PublishedRow, data: Path, columns: Mapping[str, str]) -> Numbers:
     captions = _read_captions(table, row, data)
-    report = evaluate(captions, [columns[column] for column in row.published], resampling=NO_INTERVALS)
-    measurements = zip(row.published, report.measurements.values(), strict=True)
-    return Numbers({column: table.scale * one.corpus for column, one in measurements}, len(captions))
+    wanted = {column: columns[column] for column in row.published}
+    report = evaluate(captions, list(wanted.values()), resampling=NO_INTERVALS)
+    values = [measurement.corpus for measurement in report.measurements.values()]
+    scaled = {column: table.scale * value for column, value in zip(wanted, values, strict=True)}
+    return Numbers(scaled, len(captions), captions.skipped)
 
 
 def _count_items(table: PublishedTable, row: PublishedRow, data: Path, columns: Mapping[str, str]) -> Numbers:

@@ -114,6 +114,10 @@ class PublishedCell:
     """Why it is missed, or why it was not run."""
     items: int | None = None
     """How many captions or ratings it was computed from."""
+    left_out: int = 0
+    """How many items of the references the system has no caption of."""
+    origin: str = ""
+    """Where the printed number was read, where it is not the paper."""
 
     @property
     def difference(self) -> float | None:
@@ -126,6 +130,16 @@ class PublishedCell:
         if self.difference is None:
             return "not run"
         return "reproduced" if abs(self.difference) <= self.within else "missed"
+
+    def describe_items(self) -> str:
+        """Return the number of items, and of how many if some are left out.
+
+        >>> PublishedCell("T", "ours", "BLEU", 1.0, 1.0, 0.1, 1, items=4982, left_out=18).describe_items()
+        '4,982 of 5,000'
+        """
+        if self.items is None:
+            return ""
+        return f"{self.items:,} of {self.items + self.left_out:,}" if self.left_out else f"{self.items:,}"
 
 
 def read_entry(path: Path) -> PublishedEntry:

@@ -265,11 +265,13 @@ def _list_posters(report: Report) -> Sequence[ClipPoster | None]:
     """Return the posters of videos in files; none for many items, and for a run from elsewhere, whose paths may lead
     anywhere.
     """
-    from captious.models.clip_stills import can_decode
-
     source = report.source
     is_own = isinstance(source, MemoryItems) and source.before is None
-    if not is_own or not report.captions.has_videos or len(report.captions) > MOST_POSTERS or not can_decode():
+    if not is_own or not report.captions.has_videos or len(report.captions) > MOST_POSTERS:
+        return ()
+    from captious.models.clip_stills import can_decode
+
+    if not can_decode():
         return ()
     return [
         ClipPoster(clip.video, None if clip.start is None or clip.end is None else (clip.start, clip.end))

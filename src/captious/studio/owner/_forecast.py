@@ -80,8 +80,10 @@ def forecast_completion(
     # A study of which all answers are recent is younger than the window: it began with its first answer.
     begin = recent[0] if len(recent) == len(times) else now - WINDOW
     elapsed = now - begin - paused
-    if len(recent) < FEWEST or elapsed < SHORTEST:
+    if len(recent) < FEWEST:
         return Forecast(now, reason="too few answers for a forecast")
+    if elapsed < SHORTEST:
+        return Forecast(now, reason=f"no forecast from the first {SHORTEST.seconds // 60} minutes")
     per_hour = len(recent) / (elapsed / timedelta(hours=1))
     left = timedelta(hours=missing / per_hour)
     if left > FARTHEST:

@@ -48,7 +48,7 @@ class Invitations(Result):
         """Return a sentence, and a table of the links."""
         withdrawn = sum(one.state == "withdrawn" for one in self.links)
         answer = f"{len(self.unopened):,} of {len(self.links):,} links were never opened"
-        answer += f", and {withdrawn:,} are withdrawn" if withdrawn else ""
+        answer += f", and {withdrawn:,} {'is' if withdrawn == 1 else 'are'} withdrawn" if withdrawn else ""
         rows: list[list[Value]] = [
             [one.rater, one.state, f"{one.at:%Y-%m-%d %H:%M} UTC" if one.at else ""] for one in self.links
         ]

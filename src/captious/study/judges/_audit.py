@@ -19,6 +19,7 @@ from captious.metrics.registry import find_key
 from captious.options import LEVEL, Missing, Resampling
 from captious.stats.bootstrap import Estimate
 from captious.stats.calibration import choose_curve, fit_line, split_curve
+from captious.stats.correlation import pearson
 from captious.stats.judging import (
     Decisions,
     JudgeRegressions,
@@ -311,7 +312,7 @@ def _audit_judge(
     residuals = regressions.residuals(rows.system) if _has_systems(sample, rows) else None
     length, length_parts = None, []
     # A judge that counts words cannot be compared at equal values with words.
-    if rows.words is not None and abs(np.corrcoef(judge, rows.words)[0, 1]) < 1 - 1e-9:
+    if rows.words is not None and abs(pearson(judge, rows.words)) < 1 - 1e-9:
         length = regressions.covariate(rows.words / WORDS)
         unexplained = rows.rating - fit_line(judge, rows.rating).predict(judge)
         length_parts = split_curve(rows.words, unexplained, rows.image)
@@ -321,7 +322,7 @@ def _audit_judge(
         key,
         sample.table.labels.get(key, key),
         regressions.slope(),
-        float(np.corrcoef(judge, rows.rating)[0, 1]),
+        pearson(judge, rows.rating),
         float(tau(np.ones((len(judge), 1)))["tau_b"][0]),
         regressions.curvature() if len(np.unique(judge)) > 2 else regressions.slope()._replace(value=0.0),
         tuple(split_curve(judge, rows.rating, rows.image)),
@@ -361,7 +362,7 @@ def _compare_orders(
     inversions.sort(key=lambda pair: pair.p_holm)
     judge = rows.values[:, rows.judges.index(key)]
     scale = ratings.scale or (float(np.nanmin(ratings.values)), float(np.nanmax(ratings.values)))
-    rises = float(np.corrcoef(judge, rows.rating)[0, 1]) >= 0
+    rises = pearson(judge, rows.rating) >= 0
     # The curve that `study calibrate` would choose.
     choice = choose_curve(judge, rows.rating, rows.image, scale, rises)
     predicted = np.clip(choice.curve.predict(values[has_value]), *scale)
