@@ -257,7 +257,7 @@ class ActorPool:
         self.pending: dict[Any, PoolActor] = {}
         self.idle: list[PoolActor] = []
         self.queue = deque(range(len(tasks)))
-        # Why the actors died that had a task.
+        # The reasons for the deaths of actors that had a task.
         self.deaths: dict[int, tuple[str, ...]] = {}
         self.unfinished = len(tasks)
         # Actors that died while they started, since one did start.

@@ -82,7 +82,7 @@ class Check(Result):
     name: str
     findings: Findings
     origin: str = ""
-    """What was read as captions, references and images."""
+    """The columns that were read as captions, references and images."""
 
     def __repr__(self) -> str:
         return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
@@ -181,7 +181,7 @@ def _check_languages(captions: CaptionSet) -> Iterable[Finding]:
         )
 
 
-# What happens to an empty caption.
+# Messages about empty captions.
 _KEPT = {
     "candidate": ": kept; metrics that count words give it a low value, metrics with a model give it none",
     "reference": ": kept; metrics that count words compare with it as a text without words, which lowers most values",

@@ -69,7 +69,7 @@ class DecodedImage(NamedTuple):
     pixels: Pixels | WholeImage | bytes | None
     """Prepared pixels, a whole image that a GPU resizes, or the content of a file that a GPU decodes."""
     fault: str | None
-    """Why wanted pixels are missing."""
+    """The reason why wanted pixels are missing."""
 
 
 class ReadFile(NamedTuple):

@@ -78,7 +78,7 @@ class Details:
     drawn: int = 0
     """Wrong units that come from other images."""
     settings: tuple[str, ...] = ()
-    """What moved the texts, for signatures: the grammar that cut them, the seed that drew, the limits they fit."""
+    """The settings of the texts, for signatures: the grammar that cut them, the seed, the limits on their length."""
 
     def captions(self) -> CaptionSet:
         """Build a set with every text of every chain as an item: its growing captions, then its negatives."""
@@ -315,7 +315,7 @@ class Steps:
     chain: Ints
     """The chain of each step."""
     units: Ints
-    """How many units the base has."""
+    """The number of units of the base."""
 
     @classmethod
     def of(cls, values: Floats, captions: Ints, negatives: Ints) -> Steps:

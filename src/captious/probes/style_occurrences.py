@@ -23,7 +23,7 @@ from captious.text.ngram_tables import TextTable
 
 
 class StyleOccurrences(NamedTuple):
-    """How often a sentence occurs in the captions of a style, and its OnlyStyle there."""
+    """The number of a style's captions in which a sentence occurs, and its OnlyStyle there."""
 
     style: str
     whole: int

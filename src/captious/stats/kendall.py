@@ -52,7 +52,7 @@ class Kendall:
     level: Ints
     """Rank of each distinct (item, rating) pair's rating."""
     count: Floats
-    """How often that pair occurs."""
+    """The number of times that the pair occurs."""
 
     @classmethod
     def of(cls, values: Floats, human: Floats, item: Ints | None = None, cluster: Ints | None = None) -> Kendall:
@@ -158,7 +158,7 @@ class Kendall:
 
     @cached_property
     def rows_per_item(self) -> Floats:
-        """How many ratings each item has."""
+        """The number of ratings of each item."""
         return np.asarray(np.bincount(self.item, self.count, minlength=len(self.x)), dtype=np.float64)
 
     @cached_property

@@ -98,7 +98,7 @@ class Layout:
 
     @property
     def question(self) -> str:
-        """What the ratings are called: their column where one is named."""
+        """The name of the ratings: their column, if one is named."""
         return self.rating_columns[0] if len(self.rating_columns) == 1 else "rating"
 
     def list_files(self) -> tuple[Layout | Part, ...]:
@@ -144,7 +144,7 @@ class Recipe:
     measurement: Measurement | None = None
     """Level of measurement of the ratings, for agreement between raters; interval where it is None."""
     ties: Literal["half", "strict"] = "half"
-    """How ties count in pairs: a metric that cannot tell two captions apart is half right, or wrong."""
+    """The value of ties in pairs: a metric that gives two captions the same value is half right, or wrong."""
     people_ties: PeopleTies = "drop"
     """Pairs in which people prefer neither caption: left out; half right whatever the metric says; or matched: as many
     pairs as people tied are ties of the metric, those with the smallest differences, and verdicts must be equal."""
@@ -161,7 +161,7 @@ class Recipe:
     humans: str | None = None
     """The system whose captions people wrote: everything is printed with it and without it."""
     source: str = ""
-    """Where to get the data."""
+    """The source of the data."""
     tried: str = ""
     """Whether the recipe has read the authors' own files, and what came out."""
     citation: str = ""

@@ -66,7 +66,7 @@ class CaptionQA(GroupedQuestions):
     value: Literal["score", "accuracy", "cannot"] = "score"
     """What becomes of the answers."""
     credit: float = 0.05
-    """What "cannot" earns above a guess."""
+    """The points that "cannot" earns above a guess."""
     yes_no: Literal["choices", "original"] = "choices"
     """Which questions get no option "cannot"."""
     seed: int = 0

@@ -53,7 +53,7 @@ class MatchedFact(NamedTuple):
 
     text: str
     identifier: str = ""
-    """What it is about."""
+    """The subject of the fact."""
     relevant: bool = True
     """Whether it says what is seen, and is not a guess or a comment."""
 

@@ -91,7 +91,7 @@ class Match:
 
     @property
     def failure(self) -> str:
-        """Why there is no verdict."""
+        """The reason why there is no verdict."""
         return next((one.reason for one in self.opinions if isinstance(one, Failure)), "")
 
 

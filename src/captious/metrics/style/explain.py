@@ -262,7 +262,7 @@ class ClosestStyles(Result):
 
     @property
     def caption(self) -> str:
-        """What is explained."""
+        """The item that is explained."""
         return self.why.id
 
     @property

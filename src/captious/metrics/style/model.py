@@ -89,7 +89,7 @@ class StyleModel:
 
     styles: tuple[str, ...]
     captions: Ints
-    """How many captions each style had."""
+    """The number of captions of each style."""
     tokenizer: str
     vocabulary: list[str]
     orders: tuple[Order, ...]

@@ -208,7 +208,7 @@ class Reply:
     tokens: tuple[ReplyToken, ...] = ()
     """Empty if the server sent no probabilities."""
     finish: str = "stop"
-    """Why it stopped: ``stop``, ``length``, ``content_filter``."""
+    """The reason why it stopped: ``stop``, ``length``, ``content_filter``."""
     model: str = ""
     """Model name that the server reports."""
     prompt_tokens: int = 0

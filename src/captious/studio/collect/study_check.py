@@ -81,7 +81,7 @@ class PlanCheck(Result):
     detectable: float | None
     """The difference in tau-b between two metrics that would be found four times in five; None where none applies."""
     page: tuple[str, ...] = ()
-    """What a rater reads on the page of the first task, line by line."""
+    """The text of the page of the first task, line by line."""
 
     def __repr__(self) -> str:
         return f"<PlanCheck {self.plan.path}: {self.effort.tasks} tasks, {len(self.errors)} errors>"

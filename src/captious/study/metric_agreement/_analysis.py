@@ -59,7 +59,7 @@ class Analysis:
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """What tables call each metric, by its key."""
+        """The name of each metric in tables, by its key."""
         return {score.key: score.label for score in self.scores}
 
     @property
