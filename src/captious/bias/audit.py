@@ -393,7 +393,7 @@ class Audit(Result):
         yield Table("differences", "Differences of LIC", columns, rows, note, detail=len(rows) > SHOWN_DIFFERENCES)
 
     def _list_differences(self, tables: Sequence[Table]) -> Iterator[Text]:
-        """Yield the significant differences, the largest first, where the table is too long for a terminal."""
+        """Yield the significant differences, the largest first, if the table is too long for a terminal."""
         for table in tables:
             if not table.detail:
                 continue

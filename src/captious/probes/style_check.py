@@ -517,7 +517,7 @@ class StyleCheck(Result):
         )
 
     def _compare_rivals(self) -> list[Table]:
-        """Compare OnlyStyle with trained classifiers, where there are any."""
+        """Compare OnlyStyle with trained classifiers, if there are any."""
         if not self.rivals:
             return []
         ours = StyleRival("OnlyStyle", (self.retrieval.first,), (self.retrieval.value,))

@@ -71,7 +71,7 @@ class Ratings:
     aspects: Mapping[str, Floats] = field(default_factory=dict)
     """Further ratings of the same items by the same raters, by aspect."""
     measurement: Measurement | None = None
-    """Level of measurement, where the recipe names it."""
+    """Level of measurement, if the recipe names it."""
     drawn: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """How each item was drawn: its ``probability``, ``stratum`` and ``batch``, if the rows have such columns."""
     unjudged: int = 0

@@ -76,7 +76,7 @@ class Record:
     aspects: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """Further ratings by aspect and rater."""
     compared_with: tuple[References, References] | None = None
-    """The lists of references that each caption of a pair is compared with, where they are its own: the mean of the
+    """The lists of references that each caption of a pair is compared with, if they are its own: the mean of the
     values under each list counts."""
     corpus: str = ""
     """Which captions are scored together, the first and the second of pairs apart; nothing if all are."""

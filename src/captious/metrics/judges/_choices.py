@@ -93,7 +93,7 @@ class ChosenAnswer(NamedTuple):
     reason: str = ""
     """Further facts about the answer, such as the text of a second reply."""
     accepted: bool = False
-    """Whether a second question found the answer right, where the answer is in the model's own words."""
+    """Whether a second question found the answer right, if the answer is in the model's own words."""
     score: float = 0.0
     """The points that the second question gave it."""
 

@@ -96,7 +96,7 @@ class AutoDQ(FactMetric):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not F1."""
+        """The label with the name of the value, if it is not F1."""
         return "AutoDQ" if self.value == "f1" else f"AutoDQ {self.value}"
 
     @property

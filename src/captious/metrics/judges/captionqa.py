@@ -84,7 +84,7 @@ class CaptionQA(GroupedQuestions):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not the score."""
+        """The label with the name of the value, if it is not the score."""
         return "CaptionQA" if self.value == "score" else f"CaptionQA {self.value}"
 
     @property

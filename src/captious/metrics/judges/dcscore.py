@@ -146,7 +146,7 @@ class DCScore(FactMetric):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not F1."""
+        """The label with the name of the value, if it is not F1."""
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
 
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:

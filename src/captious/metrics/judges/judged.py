@@ -52,7 +52,7 @@ class JudgeVerdict:
     summary: str = ""
     """A few words on how the value came about; the reason follows them."""
     sums: Sequence[float] = ()
-    """The row of statistics, where it is another one than value × weight and weight."""
+    """The row of statistics, if it is another one than value × weight and weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class JudgeSetup:
     """A judge with its prompts."""
 
     chat: Judge | None
-    """The model that is asked, or None where every answer is stored in a file."""
+    """The model that is asked, or None if every answer is stored in a file."""
     prompts: Mapping[str, str]
     tables: Mapping[str, QuestionTable] = field(default_factory=dict)
     """Files of questions and of answers, by the parameter that names them."""

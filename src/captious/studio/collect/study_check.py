@@ -79,7 +79,7 @@ class PlanCheck(Result):
     captions: int
     effort: Effort
     detectable: float | None
-    """The difference in tau-b between two metrics that would be found four times in five; None where none applies."""
+    """The difference in tau-b between two metrics that would be found four times in five; None if none applies."""
     page: tuple[str, ...] = ()
     """The text of the page of the first task, line by line."""
 

@@ -150,7 +150,7 @@ def _find_videos(table: ItemTable, most: int, written: str) -> list[tuple[Path, 
 
 
 def _write_videos(table: ItemTable, videos: Sequence[tuple[Path, bool] | None], folder: Path) -> dict[str, Any]:
-    """Copy the videos and write their posters; return the URLs of each item's, None where it has none.
+    """Copy the videos and write their posters; return the URLs of each item's, None if it has none.
 
     A video that browsers do not play is not copied: its strip of frames takes its place.
     """

@@ -212,7 +212,7 @@ class RaterProgress:
     reason: str = ""
     """The owner's reason for excluding the rater."""
     simulated: str = ""
-    """The kind of bot, where the rater is simulated."""
+    """The kind of bot, if the rater is simulated."""
 
 
 # From events to raters

@@ -53,7 +53,7 @@ class Analysis:
     warnings: tuple[str, ...] = ()
     progress: Callable[[str], None] = field(default=lambda step: None)
     where: str = field(default="", kw_only=True)
-    """The filter that the captions passed; empty where there is none."""
+    """The filter that the captions passed; empty if there is none."""
     digits: int | None = field(default=None, kw_only=True)
     """Decimals to which values were rounded; None if they were not."""
 
