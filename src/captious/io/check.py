@@ -82,7 +82,7 @@ class Check(Result):
     name: str
     findings: Findings
     origin: str = ""
-    """What was read as captions, references and images."""
+    """The columns that were read as captions, references and images."""
 
     def __repr__(self) -> str:
         return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
@@ -182,7 +182,7 @@ def _check_languages(captions: CaptionSet) -> Iterable[Finding]:
         )
 
 
-# What happens to an empty caption.
+# Messages about empty captions.
 _KEPT = {
     "candidate": ": kept; metrics that count words give it a low value, metrics with a model give it none",
     "reference": ": kept; metrics that count words compare with it as a text without words, which lowers most values",
@@ -294,16 +294,16 @@ def _check_overlaps(captions: CaptionSet) -> Iterable[Finding]:
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
-    whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
-    words = [set(_split_words(captions.candidates[i][:1], whole)) for i in sample]
+    is_unsplit = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
+    words = [set(_split_words(captions.candidates[i][:1], is_unsplit)) for i in sample]
     reference_words, common = captions.references.once(
-        ("words", *sample, whole), lambda: _count_words([captions.references[i] for i in sample], whole)
+        ("words", *sample, is_unsplit), lambda: _count_words([captions.references[i] for i in sample], is_unsplit)
     )
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
     own = _compute_share(rare, reference_words)
     other = _compute_share(rare, _choose_others(reference_words))
     if any(rare) and own <= 1.5 * other + 0.02:
-        unit = "pairs of characters" if whole else "words"
+        unit = "pairs of characters" if is_unsplit else "words"
         message = (
             f"candidates share {own:.0%} of their rarer {unit} with their own references and {other:.0%} with those of "
             "another item: do the ids belong together?"

@@ -90,7 +90,7 @@ class Metric(ABC):
     reads_videos: ClassVar[bool] = False
     """Whether a video serves as the image, by the frames that `CaptionSet.frames` chooses."""
     reads: ClassVar[str] = "images"
-    """What a metric reads that needs images and does not read videos, for its refusal."""
+    """The input of a metric of images that does not read videos, for the message that refuses videos."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that runs a model makes its own batches."""
 
