@@ -59,8 +59,9 @@ def show(
 
 
 def _build_sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Table]:
-    """Build the table of features, and one table for each nonempty list of files: idf corpora, METEOR's tables,
-    replies.
+    """Build the table of features, and one table for each nonempty list of files.
+
+    The lists are idf corpora, METEOR's tables and replies, in this order.
     """
     from captious._core.sizes import format_size
     from captious.models.store import get_size_limit
@@ -252,7 +253,7 @@ def prune(
         if encoder not in names:
             encoders = ", ".join(sorted({info.encoder for info in before if info.encoder})) or "none"
             raise InputError(
-                f"the cache holds nothing of {encoder!r}, known: {encoders}{format_suggestion(encoder, names)}"
+                f"the cache has no features of {encoder!r}, only of {encoders}{format_suggestion(encoder, names)}"
             )
         store.remove(root, lambda info: encoder in (info.encoder, info.fingerprint))
     else:

@@ -50,7 +50,7 @@ HINTS = {
     "one candidate, needs several": "; give several candidates per item",
     "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
     f"video: {NO_VIDEO}": "; none of the videos exists: pass videos=..., the folder that has them",
-    f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
+    f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder with them",
     "no source text": "; give a column 'source'",
 }
 

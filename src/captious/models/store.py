@@ -399,7 +399,7 @@ def _read_info(folder: Path, check: bool) -> StoreInfo:
         try:
             header = read_header(path)
             if (header["fingerprint"], header["kind"]) != (fingerprint, kind):
-                raise DamagedSegment(f"holds {header['kind']} of {header['fingerprint']}: it does not belong here")
+                raise DamagedSegment(f"contains {header['kind']} of {header['fingerprint']}: it does not belong here")
             if check:
                 _check(path, header)
             info.rows += header["rows"]

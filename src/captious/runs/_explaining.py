@@ -71,7 +71,7 @@ class StoredItem:
         if self.image and "image" in metric.needs and self.item.images[0] is None:
             raise InputError(
                 f"{where}: the image of {self.item.ids[0]} is outside the run ({self.image}); pass images=..., "
-                "the folder that holds it"
+                "the folder with it"
             )
         if "references" in metric.needs and self.run.marker.reading.get("store_references") is False:
             raise InputError(f"{where}: contains no references, which explaining {key} needs; score the captions again")

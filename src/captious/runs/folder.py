@@ -225,7 +225,7 @@ class Run:
         elif column in self.metrics or column in COUNTS:
             expected = "" if types.is_floating(kind) or types.is_integer(kind) else "numbers"
         if expected:
-            raise InputError(f"{where}: column {column!r} holds {kind}, expected {expected}")
+            raise InputError(f"{where}: column {column!r} contains {kind}, expected {expected}")
 
     def rows(self, part: str, columns: Sequence[str]) -> pa.Table:
         """Read the statistics of a part's items."""

@@ -186,7 +186,7 @@ class Selection(Result):
     def _make_reason_table(self) -> list[Table]:
         rows = [(reason, number, number / self.items) for reason, number in self.reasons.items()]
         columns = ("reason", Column("items"), replace(PERCENT, name="of all", key="share"))
-        note = "Items that fail no clause before the one whose value they lack"
+        note = "Items that fail no clause before the one whose value is missing"
         return [Table("unscored", "Dropped without a value", columns, rows, note)] if rows else []
 
     def _make_share_table(self) -> list[Table]:

@@ -159,7 +159,7 @@ def find_headline(rows: Iterable[EvidenceRow]) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Leaderboard(Result):
-    """The evidence on metrics: a table for each data set, published numbers beside ours."""
+    """The evidence on metrics: a table for each data set, with published numbers and ours."""
 
     rows: tuple[EvidenceRow, ...]
 

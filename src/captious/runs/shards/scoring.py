@@ -258,7 +258,7 @@ class ShardScoring:
                 raise ShardsFailed(self.run.address, failed, len(self.run.marker.shards))
             if not any(summary.items for summary in finished.values()):
                 self.run.discard()
-                raise InputError("shards: none of them holds an item, expected at least one that does")
+                raise InputError("shards: none of them contains an item, expected at least one that does")
             return failed
         except InputError:
             corpus = [metric for metric in self.metrics if metric.needs_corpus]

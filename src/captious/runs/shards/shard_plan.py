@@ -213,18 +213,18 @@ def describe_change(marker: Marker, other: Marker, add: bool = False) -> str:
     """
     if marker.version != other.version:
         return f"it is of captious {other.version}, this is {__version__}"
-    ours, theirs = ([one.metric for one in both.metrics] for both in (marker, other))
-    if set(theirs) - set(ours) or (set(ours) - set(theirs) and not add):
-        hint = "" if set(theirs) - set(ours) else "; pass add=... for metrics to be added"
-        return f"it holds {', '.join(theirs)}, now it is {', '.join(ours)}{hint}"
+    now, before = ([one.metric for one in both.metrics] for both in (marker, other))
+    if set(before) - set(now) or (set(now) - set(before) and not add):
+        hint = "" if set(before) - set(now) else "; pass add=... for metrics to be added"
+        return f"it has {', '.join(before)}, now it is {', '.join(now)}{hint}"
     if dict(marker.reading) != dict(other.reading):
         names = {**marker.reading, **other.reading}
         name = next(name for name in names if marker.reading.get(name) != other.reading.get(name))
         return f"it was read with {_format_option(other, name)}, now it is {_format_option(marker, name)}"
-    ours, theirs = ([shard.name for shard in both.shards] for both in (marker, other))
-    if gone := sorted(set(theirs).difference(ours)):
+    now, before = ([shard.name for shard in both.shards] for both in (marker, other))
+    if gone := sorted(set(before).difference(now)):
         return (
-            f"of its {format_shards(len(theirs))} {len(gone)} {_format_verb(gone)} no longer there, such as {gone[0]}"
+            f"of its {format_shards(len(before))} {len(gone)} {_format_verb(gone)} no longer there, such as {gone[0]}"
         )
     return ""
 

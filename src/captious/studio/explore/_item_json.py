@@ -24,9 +24,9 @@ from captious.studio.explore._views import Explorer, Listed
 if TYPE_CHECKING:
     from captious.runs import Report
 
-# Most characters of a further column on a card; the full record is not cut.
+# Largest number of characters of a further column on a card; the full record is not cut.
 FIELD = 200
-# Most rows of a table in an explanation.
+# Largest number of rows of a table in an explanation.
 LISTED = 200
 
 # Columns that cards do not list with the others.

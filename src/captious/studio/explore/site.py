@@ -34,7 +34,7 @@ from captious.studio.explore._view_summary import Summaries
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.explorer_table import ItemTable
 
-# Most items of a static page.
+# Largest number of items of a static page.
 MOST = 20_000
 # Largest sum of the videos of a page.
 MOST_SIZE = "500MB"
@@ -52,7 +52,7 @@ def export_site(
 ) -> int:
     """Write the explorer of a table, and a report, into a folder; return the number of unreadable images.
 
-    ``most_size`` is the largest sum of the videos, such as 500MB: they are copied beside the page.
+    ``most_size`` is the largest total size of the videos, such as 500MB: they are copied into the folder of the page.
     """
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
