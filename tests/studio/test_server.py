@@ -176,7 +176,7 @@ def test_links_that_nobody_opened_are_listed_and_withdrawn(toml):
         ("http://127.0.0.1:8765", "only this computer can open 127.0.0.1"),
         ("http://localhost:8765", "only this computer can open localhost"),
         ("http://[::1]:8765", "only this computer can open ::1"),
-        ("http://0.0.0.0:8765", "0.0.0.0 is no address that raters can open"),
+        ("http://0.0.0.0:8765", "raters cannot open 0.0.0.0"),
         ("http://10.1.2.3:8765", "only people in your own network can open 10.1.2.3"),
         ("https://172.16.0.1", "only people in your own network can open 172.16.0.1"),
         ("http://laptop:8765", "only people in your own network can open laptop"),

@@ -338,7 +338,7 @@ def pause(
     with data.log() as log:
         log.pause(why, message)
     _print_report(
-        session, f"{data.study} is paused; go on with: captious studio resume {data.study}", kind="paused", why=why
+        session, f"{data.study} is paused; resume it with: captious studio resume {data.study}", kind="paused", why=why
     )
 
 

@@ -399,7 +399,7 @@ def _check_design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
     yield from _check_entries(plan)
     unpaired = plan.kind == "ratings" and plan.together > 1 and any(len(task.choices) == 1 for task in work)
     if unpaired:
-        yield Finding("note", f"some pages have one caption alone, for together = {plan.together}")
+        yield Finding("note", f"some pages have only one caption, for together = {plan.together}")
 
 
 def _check_entries(plan: Plan) -> Iterator[Finding]:

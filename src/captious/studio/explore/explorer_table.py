@@ -601,8 +601,8 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
             ratings.setdefault(caption, []).append(rating)
     if not ratings:
         raise InputError(
-            f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
-            "an item with the name of a system, or with the caption itself"
+            f"{source}: no rating belongs to a caption of the runs ({example or 'it contains none'}), expected the id "
+            "of an item with the name of a system, or with the caption itself"
         )
     scores = tuple(_make_aspect_score(name, ratings) for name in _list_aspects(table.scores, ratings))
     items = sorted({item for item, _ in ratings})

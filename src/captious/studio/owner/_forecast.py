@@ -12,7 +12,7 @@ from typing import Any
 WINDOW = timedelta(hours=24)
 # Fewest answers, and shortest time since the first of them, for a forecast.
 FEWEST, SHORTEST = 10, timedelta(minutes=10)
-# A forecast beyond this is not given as a date.
+# A completion later than this is not given as a date.
 FARTHEST = timedelta(days=60)
 
 
@@ -26,7 +26,7 @@ class Forecast:
     per_hour: float = math.nan
     """Answers per hour in the last 24 hours."""
     reason: str = ""
-    """Why there is no forecast."""
+    """The reason why there is no forecast."""
 
     def __str__(self) -> str:
         """Return the forecast in a few words, or the reason why there is none."""
@@ -58,7 +58,7 @@ def forecast_completion(
     Parameters
     ----------
     times
-        When the answers that count were given.
+        Times of the answers that count.
     target
         Answers that the study needs.
     now

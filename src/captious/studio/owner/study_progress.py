@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 NAN = float("nan")
-# Most raters and comments in the terminal; JSON has all of them.
+# Largest number of raters and comments in the terminal; JSON has all of them.
 SHOWN, COMMENTS = 30, 20
 
 

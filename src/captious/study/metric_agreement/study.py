@@ -62,7 +62,7 @@ from captious.study.scores import MetricScores, list_notes
 
 # Items drawn in a scatter; more would only make the page slower.
 DOTS = 3000
-# Most items whose dots open with their picture; more pictures would make the page too large.
+# Largest number of items whose dots open with their picture; more pictures would make the page too large.
 PICTURES = 300
 BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
