@@ -133,6 +133,8 @@ def test_files_of_annotators_stay_apart(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     captions = captious.read(PREDICTIONS, references=FileList(str(tmp_path / f"val_{n}.json") for n in (1, 2)))
     assert captions.settings["files"] == "val_1.json+val_2.json"
+    paths = [tmp_path / f"val_{n}.json" for n in (1, 2)]
+    assert captious.read(PREDICTIONS, references=paths).settings == captions.settings
     assert captions["v_a"].fields["reference_files"] == [0, 0, 1]
     assert captions["v_a"].references == ("A dog runs.", "It sleeps.", "A dog.")
     assert "references: val_1.json and val_2.json, 1–3 per item" in captions.origin_line

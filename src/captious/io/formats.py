@@ -77,8 +77,8 @@ def read_pieces(
     columns of an event is one of dense captions even if it has more columns.
     """
     name = get_name(source, role)
-    if isinstance(source, FileList):
-        return _read_files(source, format, unpack_limit, events)
+    if (files := find_files(source)) is not None:
+        return _read_files(files, format, unpack_limit, events)
     if not isinstance(source, (str, os.PathLike)):
         rows = _read_object(source, name, role, ids)
         return group_event_rows(_translate_pieces(rows, get_harness(format)), name, events) if role in _TEXTS else rows
@@ -96,6 +96,18 @@ def _iterate_rows(pieces: Iterable[Piece]) -> Iterator[Row]:
 
 class FileList(tuple[str, ...]):
     """Several files of references, whose captions are combined by id; not to be confused with a list of texts."""
+
+
+def find_files(source: Any) -> FileList | None:
+    """Return the files of a list of paths; None for other sources. A path is a `Path`, because a string may be a text.
+
+    >>> find_files([Path("val_1.json"), Path("val_2.json")]), find_files(["a dog", "a cat"])
+    (('val_1.json', 'val_2.json'), None)
+    """
+    if isinstance(source, FileList):
+        return source
+    is_list = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(one, Path) for one in source)
+    return FileList(map(str, source)) if is_list else None
 
 
 def _read_files(files: FileList, format: str | None, unpack_limit: int, events: bool) -> Iterator[Piece]:
@@ -189,8 +201,8 @@ def _remove_halves(pieces: Iterator[Piece], cleaned: list[str] | None) -> Iterat
 
 def get_name(source: Any, role: str = "captions") -> str:
     """Return the name of a source in messages: the path of a file, the name of a set, else the role."""
-    if isinstance(source, FileList):
-        return " and ".join(source)
+    if (files := find_files(source)) is not None:
+        return " and ".join(files)
     if isinstance(source, (str, os.PathLike)):
         return "standard input" if str(source) == "-" else os.fsdecode(source)
     return source.name if isinstance(source, CaptionSet) and role == "captions" else role
