@@ -22,7 +22,7 @@ from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.languages import refuse_other_script
 from captious.captions import VIDEO, CaptionSet, Origin, Ragged
 from captious.errors import InputError
-from captious.io._dense_layouts import is_dense
+from captious.io._dense_layouts import has_event_columns, is_dense
 from captious.io.columns import (
     AUDIO_COLUMN,
     AUDIO_SUFFIXES,
@@ -49,14 +49,16 @@ REPEATED = "occurs more than once"
 BLOCK = 10_000
 # Largest number of columns named in a message.
 SHOWN_COLUMNS = 12
+_SKIP_ROW = ", or reading=Reading(missing='skip') to leave the row out"
 _COLUMN_OPTIONS = {
-    "id": "; pass reading=Reading(id_column=...) if another column is the id",
-    "candidate caption": "; pass reading=Reading(candidate_column=...) if another column is the caption",
-    "reference caption": "; pass reading=Reading(references_column=...) if another column is the reference",
+    "id": f"; pass reading=Reading(id_column=...) if another column is the id{_SKIP_ROW}",
+    "candidate caption": f"; pass reading=Reading(candidate_column=...) if another column is the caption{_SKIP_ROW}",
+    "reference caption": f"; pass reading=Reading(references_column=...) if another column is the reference{_SKIP_ROW}",
 }
 # Number of rows used to guess the columns.
 SAMPLE = 50
 _SKIP = "pass reading=Reading(missing='skip') to leave them out"
+_IN_BRACKETS = re.compile(r" \([^()]*\)")
 SKIP_ONE = "; pass reading=Reading(missing='skip') to leave it out"
 
 
@@ -80,7 +82,7 @@ class Changes:
     def leave_out(self, complaint: str, where: str) -> None:
         """Record a complaint about a row instead of raising it."""
         reason = complaint.removeprefix(f"{where}: ").removesuffix(SKIP_ONE).partition(", expected ")[0]
-        self.left_out.setdefault(reason.partition(" (")[0], []).append(where)
+        self.left_out.setdefault(_IN_BRACKETS.sub("", reason), []).append(where)
 
     def sentences(self, name: str) -> list[str]:
         """Return one sentence for each kind of change in a source."""
@@ -211,8 +213,10 @@ def _explain_repeated_id(row: Row, key: str, first: str, reading: Reading) -> st
     styled = STYLE_COLUMN in row.fields and not reading.id_column
     ids = f"{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}"
     instead = f"reading=Reading(id_column='{ids}') where each style is an item"
-    swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
+    swapped = "" if reading.references is None else "swap the two files if this one contains the references, "
     other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
+    if has_event_columns(row.fields.keys()):
+        other = "reading=Reading(events='video') where each row is an event of a video"
     return (
         f"{row.where}: id {key!r} {REPEATED} (first at {first}), expected one row per id; {swapped}pass "
         f"reading=Reading(several=True) where an item has several candidates, {other}"
@@ -566,11 +570,28 @@ def join(
         frames=FrameRule.parse(reading.frames or DEFAULT_FRAMES),
     )
     if reading.videos is not None or reading.frames is not None:  # otherwise the videos may not be needed
-        try:
-            captions.clips  # noqa: B018  # checks where parts of videos start and end
-        except InputError as error:
-            complain(str(error))
+        captions = _check_parts(captions, reading, complain)
     return set_language(captions, reading.language, complain)
+
+
+def _check_parts(captions: CaptionSet, reading: Reading, complain: Complain) -> CaptionSet:
+    """Complain about items whose ``start`` and ``end`` are no part of a video, or leave them out."""
+    usable, faults = list[int](), Changes()
+    for index in range(len(captions)):
+        try:
+            captions.find_clip(index)
+        except InputError as error:
+            if reading.missing != "skip":
+                complain(f"{error}{SKIP_ONE}")
+            faults.leave_out(str(error), f"{captions.name}: id {captions.ids[index]!r}")
+        else:
+            usable.append(index)
+    if reading.missing != "skip" or len(usable) == len(captions):
+        return captions
+    remarks = (*captions.origin.remarks, *faults.sentences(captions.name))
+    left_out = len(captions) - len(usable)
+    origin = replace(captions.origin, left_out=captions.origin.left_out + left_out, remarks=remarks)
+    return replace(captions.take(usable), skipped=captions.skipped + left_out, origin=origin)
 
 
 def _complain_of_ids(
@@ -829,7 +850,7 @@ def _get_texts(row: Row, column: str, what: str, complain: Complain, changes: Ch
     texts = []
     for text in (str(entry) for entry in entries if isinstance(entry, str)):
         if _is_utf16(text):
-            check_text(text, row.where, what, complain)
+            check_text(text, row.where, what, complain, SKIP_ONE)
             continue
         if not is_readable(text):
             text = clean_text(text)
@@ -865,11 +886,11 @@ def check_text(text: str, where: str, what: str, complain: Complain, remedy: str
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
-        complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode{remedy}")
+        complain(f"{where}: {what} contains half a character ({text[error.start]!r}), expected valid Unicode{remedy}")
         return None
     if "\0" in text:
         complain(
-            f"{where}: {what} holds a null character, expected text; is it UTF-16, or the padding of a tar?{remedy}"
+            f"{where}: {what} contains a null character, expected text; is it UTF-16, or the padding of a tar?{remedy}"
         )
         return None
     return text

@@ -62,7 +62,7 @@ class Scored:
 
     rows: Rows
     reasons: Mapping[int, str] = field(default_factory=dict)
-    """Why an item has no value, by its index."""
+    """The reason why an item has no value, by its index."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
     warnings: Sequence[str] = ()
@@ -170,8 +170,8 @@ def find_blank_texts(captions: CaptionSet, references: bool = False, candidates:
 
     Without ``candidates`` a blank candidate is no reason: the metric scores it.
     """
-    ours, others = captions.candidates, captions.references
-    reasons = dict.fromkeys(ours.owners[ours.blank].tolist(), "empty caption") if candidates else {}
+    own, others = captions.candidates, captions.references
+    reasons = dict.fromkeys(own.owners[own.blank].tolist(), "empty caption") if candidates else {}
     if references:
         number = np.bincount(others.owners[~others.blank], minlength=len(captions))
         reasons = {**give_reason((number == 0) & (others.counts > 0), "all references are empty"), **reasons}

@@ -39,12 +39,12 @@ NO_INTERVALS = Resampling(samples=0)
 OBJECT_COLUMNS = {"instances": "instances", "captions_singularize": "captions", "captions_wordnet": "captions_wordnet"}
 TAGGER = "averaged_perceptron_tagger_eng"
 NEEDS_GPU = "a CPU takes days: run it on a GPU, or ask for it with the option slow"
-# Most characters of the reason why a number was not run.
-REASON = 300
+# Largest number of characters of the reason why a number was not computed.
+MAX_REASON = 300
 
 
 class Numbers(NamedTuple):
-    """Numbers by column, and how many items they were computed from."""
+    """Numbers by column, and the number of items that they were computed from."""
 
     values: Mapping[str, float] = MappingProxyType({})
     items: int | None = None
@@ -181,12 +181,12 @@ def reproduce(
     if not data.is_dir():
         advice = f"; get them from: {entry.source}" if entry.source else ""
         raise InputError(f"{data}: no such folder of files of {entry.name}{advice}")
-    chosen = [_select_rows(table, only.lower()) for table in entry.tables]
-    chosen = [table for table in chosen if table.rows]
-    if not chosen:
+    tables = [_select_rows(table, only.lower()) for table in entry.tables]
+    tables = [table for table in tables if table.rows]
+    if not tables:
         raise InputError(f"only={only!r}: no table and no row of {entry.name} has this in its name")
     cells: list[PublishedCell] = []
-    for table in chosen:
+    for table in tables:
         if progress:
             progress(table.title)
         cells += _compute_table(table, data, slow)
@@ -196,7 +196,7 @@ def reproduce(
 
 
 def _refuse_nothing(result: Reproduction, data: Path) -> None:
-    """Raise InputError if no number could be run for want of files, so that CI does not take nothing for success."""
+    """Raise InputError if no number could be computed because files are missing, so that CI does not pass."""
     if result.count("not run") < len(result.cells) or all(cell.reason == NEEDS_GPU for cell in result.cells):
         return
     name, reason, source = result.entry.name, result.cells[0].reason, result.entry.source
@@ -224,7 +224,7 @@ def _compute_table(table: PublishedTable, data: Path, slow: bool) -> Iterator[Pu
             try:
                 numbers = _COMPUTE[table.kind](table, row, data, columns)
             except InputError as error:
-                yield from _make_cells(table, row, Numbers(), format_one_line(error, REASON))
+                yield from _make_cells(table, row, Numbers(), format_one_line(error, MAX_REASON))
             else:
                 yield from _make_cells(table, row, numbers)
 
@@ -234,12 +234,13 @@ def _make_cells(
 ) -> Iterator[PublishedCell]:
     for column, published in row.published.items():
         computed = numbers.values.get(column)
-        limit = next((one for one in (row.within, table.within) if one is not None), None)
+        # The largest difference: of the printed deviation, the row, the table, or half a unit of the last digit.
+        limit = row.within if row.within is not None else table.within
         if column in row.sd:
             limit = 2 * row.sd[column]
         if limit is None:  # half a unit of the last digit, plus a rounding error
             limit = 0.5000001 * 10.0**-table.decimals
-        known = reason or (row.reasons.get(column, "") if computed is not None else "")
+        known_reason = reason or (row.reasons.get(column, "") if computed is not None else "")
         cell = PublishedCell(
             table.title,
             row.name,
@@ -248,21 +249,21 @@ def _make_cells(
             None if computed is None or math.isnan(computed) else computed,
             limit,
             table.decimals,
-            known,
+            known_reason,
             numbers.items,
             numbers.left_out,
         )
-        yield replace(cell, reason=known if cell.verdict != "reproduced" else "", origin=row.origin)
+        yield replace(cell, reason=known_reason if cell.verdict != "reproduced" else "", origin=row.origin)
 
 
 def _find_file(names: str | tuple[str, ...], data: Path, what: str) -> str | None:
     """Return the first file that exists, with the keys after it; None if no file is named."""
-    wanted = (names,) if isinstance(names, str) else names
-    for name in wanted:
+    candidates = (names,) if isinstance(names, str) else names
+    for name in candidates:
         if (data / name.partition("#")[0]).exists():
             return str(data / name)
-    if wanted:
-        raise InputError(f"no {' or '.join(name.partition('#')[0] for name in wanted)} ({what}) in {data}")
+    if candidates:
+        raise InputError(f"no {' or '.join(name.partition('#')[0] for name in candidates)} ({what}) in {data}")
     return None
 
 
@@ -346,7 +347,7 @@ def _compute_study(table: PublishedTable, data: Path) -> Iterator[PublishedCell]
         numbers = _correlate(table, data)
     except InputError as error:
         for row in table.rows:
-            yield from _make_cells(table, row, Numbers(), format_one_line(error, REASON))
+            yield from _make_cells(table, row, Numbers(), format_one_line(error, MAX_REASON))
         return
     for row in table.rows:
         yield from _make_cells(table, row, numbers[row.name])
@@ -355,36 +356,40 @@ def _compute_study(table: PublishedTable, data: Path) -> Iterator[PublishedCell]
 def _correlate(table: PublishedTable, data: Path) -> Mapping[str, Numbers]:
     names = {row.name: row.metric or row.name for row in table.rows}
     scores = _find_file(table.scores, data, "scores")
-    # Names that are no columns of the file of scores are metrics.
+    # With a file of scores, names are its columns; otherwise they are metrics.
     columns = {} if scores is None else dict.fromkeys(names.values())
     options: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in table.options.items()
     }
     is_recipe = not (data / table.ratings).is_file()
     try:
-        asked = StudyInput(
+        study_input = StudyInput(
             table.ratings if is_recipe else str(data / table.ratings), data=data if is_recipe else None, **options
         )
     except TypeError as error:
         raise InputError(f"{table.title}: options: {format_one_line(error)}") from None
     reading = _make_reading(table)
     references = _find_file(table.references, data, "references")
-    ratings, recipe = load_ratings(asked, replace(reading, references=references) if references else reading)
+    ratings, recipe = load_ratings(study_input, replace(reading, references=references) if references else reading)
     if scores is not None:
-        asked = replace(asked, scores=(scores,))
+        study_input = replace(study_input, scores=(scores,))
     else:
-        asked = replace(asked, metrics=tuple(dict.fromkeys(names.values())))
-    found = load_scores(ratings, recipe, asked, "error")
+        study_input = replace(study_input, metrics=tuple(dict.fromkeys(names.values())))
+    metric_scores = load_scores(ratings, recipe, study_input, "error")
     if scores is not None:
-        found = [one for one in found if one.key in columns]
-        if absent := [name for name in columns if name not in {one.key for one in found}]:
+        metric_scores = [one for one in metric_scores if one.key in columns]
+        if absent := [name for name in columns if name not in {one.key for one in metric_scores}]:
             raise InputError(f"{scores}: no column of numbers {absent[0]!r}")
-    study = correlate(ratings, found, recipe=recipe, resampling=NO_INTERVALS, permutations=1)
-    by_text = dict(zip(dict.fromkeys(names.values()), found, strict=True)) if scores is None else {}
+    study = correlate(ratings, metric_scores, recipe=recipe, resampling=NO_INTERVALS, permutations=1)
+    by_text = dict(zip(dict.fromkeys(names.values()), metric_scores, strict=True)) if scores is None else {}
     keys = {name: by_text[text].key if by_text else text for name, text in names.items()}
     return {
         name: Numbers(
-            {column: table.scale * study.estimates[key][one].value for column, one in table.columns.items()}, study.rows
+            {
+                column: table.scale * study.estimates[key][statistic].value
+                for column, statistic in table.columns.items()
+            },
+            study.rows,
         )
         for name, key in keys.items()
     }
@@ -398,17 +403,17 @@ def _prepare_metrics(table: PublishedTable, data: Path) -> Iterator[Mapping[str,
         yield table.columns
         return
     with tempfile.TemporaryDirectory() as folder:
-        place = objects if objects.suffix == ".parquet" else _convert_objects(objects, Path(folder))
-        filled = {name: text.replace("{objects}", str(place)) for name, text in table.columns.items()}
+        path = objects if objects.suffix == ".parquet" else _convert_objects(objects, Path(folder))
+        metrics = {name: text.replace("{objects}", str(path)) for name, text in table.columns.items()}
         tagger = data / "nltk_tagger.json.gz"
         if not tagger.is_file():
-            yield filled
+            yield metrics
             return
         _write_tagger(tagger, Path(folder))
         before = os.environ.get("NLTK_DATA")
         os.environ["NLTK_DATA"] = folder
         try:
-            yield filled
+            yield metrics
         finally:
             if before is None:
                 del os.environ["NLTK_DATA"]
@@ -418,10 +423,10 @@ def _prepare_metrics(table: PublishedTable, data: Path) -> Iterator[Mapping[str,
 
 def _find_objects(table: PublishedTable, data: Path) -> Path | None:
     try:
-        found = _find_file(table.objects, data, "objects of images")
+        file = _find_file(table.objects, data, "objects of images")
     except InputError:
         return None
-    return None if found is None else Path(found)
+    return None if file is None else Path(file)
 
 
 def _convert_objects(path: Path, folder: Path) -> Path:

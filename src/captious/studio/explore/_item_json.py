@@ -8,7 +8,6 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from captious._evaluate import evaluate
 from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
 from captious.io.columns import DURATION_COLUMN, EVENT_COLUMN, REFERENCE_EVENT_COLUMN, REFERENCE_FILE_COLUMN
@@ -25,9 +24,9 @@ from captious.studio.explore._views import Explorer, Listed
 if TYPE_CHECKING:
     from captious.runs import Report
 
-# Most characters of a further column on a card; the full record is not cut.
+# Largest number of characters of a further column on a card; the full record is not cut.
 FIELD = 200
-# Most rows of a table in an explanation.
+# Largest number of rows of a table in an explanation.
 LISTED = 200
 
 # Columns that cards do not list with the others.
@@ -96,11 +95,11 @@ class Records:
 
     def _build_record(self, item: int, rows: Rows) -> dict[str, Any]:
         media = self._media_of(item, rows)
-        key = next(row["id"] for row in rows if row is not None)
+        key, described = next(row["id"] for row in rows if row is not None), _find_references(rows)
         return {
             "item": key,
             "id": key,
-            "references": find_first(rows, "references") or [],
+            "references": described.get("references") or [],
             "fields": {name: text[:FIELD] for name, text in self._get_fields(rows).items()},
             "picture": media.thumbnail,
             "large": media.image,
@@ -111,9 +110,7 @@ class Records:
             "has_video": media.has_video,
             "part": find_part({name: find_first(rows, name) for name in PART}),
             "duration": _to_duration(find_first(rows, DURATION_COLUMN)),
-            "events": find_events(find_first(rows, REFERENCE_EVENT_COLUMN))[
-                : len(find_first(rows, "references") or ())
-            ],
+            "events": find_events(described.get(REFERENCE_EVENT_COLUMN))[: len(described.get("references") or ())],
             "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
         }
 
@@ -200,6 +197,8 @@ def score_matches(records: Sequence[Mapping[str, Any]]) -> list[list[list[float 
 def _score_by_meteor(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
     if not pairs:
         return []
+    from captious._evaluate import evaluate
+
     captions = CaptionSet.of(
         {str(number): text for number, (text, _) in enumerate(pairs)},
         {str(number): [reference] for number, (_, reference) in enumerate(pairs)},
@@ -219,6 +218,12 @@ def _is_track(value: Any) -> bool:
 def find_first(rows: Rows, name: str) -> Any:
     """Return the value of a column in the first run that has one."""
     return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
+
+
+def _find_references(rows: Rows) -> Mapping[str, Any]:
+    """Return the row of an item in the first run that has references of it, preferably with their times."""
+    described = [row for row in rows if row is not None and row.get("references")]
+    return next((row for row in described if row.get(REFERENCE_EVENT_COLUMN)), described[0] if described else {})
 
 
 def get_texts(row: Mapping[str, Any] | None, name: str) -> list[str]:
