@@ -579,3 +579,119 @@ def test_save_and_json(tmp_path):
     data = json.loads(verdict.to_json())
     assert data["answer"].startswith("b wins") and data["plans"][0]["half_width"] == 0.2
     assert len(data["questions"][0]["covariance"]) == 2
+
+
+# Answers without variance
+
+
+def make_pairs(number, preferred=0):
+    return [
+        {"image": f"i{index}", "captions": ["x", "y"], "systems": ["a", "b"], "preferred": preferred}
+        for index in range(number)
+    ]
+
+
+@pytest.mark.parametrize(("number", "p"), [(2, 0.5), (3, 0.25), (5, 0.0625), (6, 0.03125), (10, 2 / 1024)])
+def test_pairs_that_all_agree_have_the_sign_test(number, p):
+    """Two coins fall on the same side every other time: 2 · ½ⁿ. The interval excludes 0 exactly if p is below .05."""
+    verdict = estimate(open_judgments(make_pairs(number)))
+    (contest,) = verdict.contests
+    assert (contest.first, contest.p, contest.p_holm) == ("a", pytest.approx(p), pytest.approx(p))
+    assert (contest.difference.low > 0) == (p < 0.05) == verdict.answer().startswith("a wins: ")
+    # Clopper and Pearson's interval of n of n: (α / 2)^(1 / n).
+    assert contest.difference.low == pytest.approx(0.025 ** (1 / number) - 0.5)
+    mean = verdict.systems[0].mean
+    assert (mean.value, mean.low, mean.high) == pytest.approx((1.0, 0.05 ** (1 / number), 1.0))
+    assert any(f"it is tested by the sign test over {number} images" in line for line in verdict.remarks)
+
+
+def test_pairs_that_are_all_ties_have_no_winner():
+    verdict = estimate(open_judgments(make_pairs(8, None)))
+    assert verdict.contests[0].p == 1.0 and verdict.answer().startswith("No winner yet")
+
+
+def test_a_look_at_pairs_that_all_agree_spends_little():
+    """Ten of ten at the first of five looks: .05 is not yet spent, so nobody wins."""
+    verdict = estimate(open_judgments(make_pairs(10)), planned=50)
+    assert verdict.contests[0].difference.low < 0 and verdict.answer().startswith("No winner yet")
+    assert verdict.systems[0].mean.low < estimate(open_judgments(make_pairs(10))).systems[0].mean.low
+
+
+def test_a_system_with_equal_ratings_is_not_surer_in_a_difference():
+    """All 5s of ten images can only be too high: t · error reaches as far down as the two-sided interval, 4 (1 − q)."""
+    ratings, captions = make_study(rated=10)
+    equal = [{**row, "rating": 5.0} if row["system"] == "b" else row for row in ratings]
+    judged = open_ratings(equal)
+    judged = Ratings(**{**vars(judged), "scale": (1.0, 5.0)})
+    (contest,) = estimate(judged, captions, using=[]).contests
+    other = estimate(judged, captions, using=[]).systems[1].mean.error
+    own = 4 * (1 - 0.025 ** (1 / 10)) / t.ppf(0.975, 9)
+    assert contest.difference.error == pytest.approx(np.hypot(own, other))
+
+
+def test_captions_with_the_same_mean_rating_have_an_interval():
+    """Two people who always say 4 and 5: the mean of every caption is 4.5, and no image changes it."""
+    verdict = estimate([{"id": str(image), "ratings": [4, 5] if image % 2 else [5, 4]} for image in range(12)])
+    mean = verdict.systems[0].mean
+    share = 1 - 0.05 ** (1 / 12)
+    assert (mean.value, mean.low, mean.high) == pytest.approx((4.5, 4.5 - 0.5 * share, 4.5 + 0.5 * share))
+
+
+# Which captions the ratings are of, and metrics that say the same
+
+
+def test_ratings_without_a_system_are_not_those_of_every_system():
+    ratings, captions = make_study(names=("a", "b"))
+    unnamed = [{key: value for key, value in row.items() if key != "system"} for row in ratings if row["system"] == "a"]
+    with pytest.raises(
+        InputError, match=r"0 is rated without a system, and captions has captions of a and b with this"
+    ):
+        estimate(unnamed, captions, using="metric")
+    one = [row for row in captions if row["system"] == "a"]
+    assert estimate(unnamed, one, using="metric").systems[0].rated == 30
+
+
+def test_a_metric_that_says_the_same_as_another_is_left_out():
+    ratings, captions = make_study()
+    twice = [{**row, "double": 2 * row["metric"] + 1} for row in captions]
+    verdict = estimate(ratings, twice, using=["metric", "double"])
+    assert "double is not used: it says the same as metric" in verdict.remarks and verdict.using == ("metric",)
+    assert verdict.systems[0].mean == estimate(ratings, captions, using="metric").systems[0].mean
+
+
+def test_two_metrics_that_are_missing_for_the_same_captions():
+    """They share the column that marks the missing ones."""
+    ratings, captions = make_study()
+    gaps = [row | ({"metric": None, "other": None} if index % 10 == 0 else {}) for index, row in enumerate(captions)]
+    verdict = estimate(ratings, gaps, using=["metric", "other"])
+    assert verdict.using == ("metric", "other") and len(verdict.questions[0].slopes["slopes"]) == 3
+
+
+def test_a_metric_that_is_the_same_for_one_system_has_no_slope_of_its_own():
+    ratings, captions = make_study(images=80, rated=40)
+    flat = [{**row, "metric": 1.0} if row["system"] == "a" and int(row["id"]) < 40 else row for row in captions]
+    with pytest.raises(InputError, match="using=metric: metric cannot be used for each system"):
+        estimate(ratings, flat, using="metric", slopes="own")
+
+
+def test_captions_picked_by_a_metric_are_warned_about_although_it_is_not_used():
+    """Only captions with the highest values are rated: among them the metric hardly varies."""
+    _, captions = make_study(images=200, rated=30, names=("a",))
+    best = {row["id"] for row in sorted(captions, key=lambda row: -row["metric"])[:30]}
+    chosen = [{"id": id, "system": "a", "rating": 1 + int(id) % 5} for id in sorted(best)]
+    capped = [{**row, "metric": min(row["metric"], 0.9)} for row in captions]
+    verdict = estimate(chosen, capped, using="metric")
+    assert "metric is not used: it hardly varies among the rated captions" in verdict.remarks
+    assert any(
+        line.startswith("the rated captions are not a random sample: metric is 0.89") for line in verdict.warnings
+    )
+
+
+def test_looks_that_cannot_have_been_are_refused_in_words():
+    ratings, captions = make_study(rated=30)
+    for looked, message in (((30,), "looked=30: only 30 images are rated now"), ((50,), "looked=50: only 30 images")):
+        with pytest.raises(InputError, match=message):
+            estimate(ratings, captions, using="metric", planned=60, looked=looked)
+    for looked in ((20, 10), (0,), (60,), (10, 10)):
+        with pytest.raises(InputError, match="expected increasing numbers of rated images below planned=60"):
+            estimate(ratings, captions, using="metric", planned=60, looked=looked)

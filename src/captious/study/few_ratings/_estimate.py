@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,9 @@ def _check_options(
         raise InputError("anytime=True as well as planned=..., expected one of them")
     if looked and not planned:
         raise InputError("looked=... needs planned=..., the number of rated images at the end of the study")
+    if planned and not all(one < two for one, two in pairwise((0, *looked, planned))):
+        numbers = ",".join(map(str, looked))
+        raise InputError(f"looked={numbers}: expected increasing numbers of rated images below planned={planned}")
     factor: Callable[[int, float], float] | None = None
     if anytime:
 
@@ -283,6 +287,11 @@ def _check_options(
     elif planned:
 
         def factor(images: int, degrees: float) -> float:
+            if looked and images <= looked[-1]:
+                raise InputError(
+                    f"looked={','.join(map(str, looked))}: only {images} images are rated now, expected numbers of "
+                    "rated images at earlier looks"
+                )
             times = [number / planned for number in (*looked, min(images, planned))]
             return look_factor(look_boundaries(times, level)[-1], degrees)
 

@@ -15,8 +15,16 @@ from captious.stats.bootstrap import NAN, Estimate
 from captious.stats.ranks import shared_ranks
 from captious.stats.regression import Contrast
 from captious.stats.resampling import holm
-from captious.stats.survey import Answers, MeanContrast, Population, SurveyMeans, constant_interval, wilson_interval
-from captious.stats.tests import t_point
+from captious.stats.survey import (
+    ENOUGH_RATERS,
+    Answers,
+    MeanContrast,
+    Population,
+    SurveyMeans,
+    constant_interval,
+    wilson_interval,
+)
+from captious.stats.tests import t_point, t_tail
 from captious.study.few_ratings._auxiliary_columns import (
     ROUGH,
     AuxiliaryColumn,
@@ -68,11 +76,7 @@ def estimate_question(
     population = merge_strata(population, answers, remarks)
     warnings += warn_answers(answers, population, sample)
     warnings += warn_unjudged(values, ratings)
-    constant = {
-        number: float(own[0])
-        for number in range(len(sample.systems))
-        if np.ptp(own := rating[sample.system[item] == number]) == 0
-    }
+    constant = find_constant(sample, answers)
     fitted = QuestionFit(sample, population, answers, constant, ends, setting)
     used = choose_columns(columns, population, answers, setting, remarks) if fitted.has_regression else []
     plain, _ = fitted.estimate([])
@@ -80,21 +84,53 @@ def estimate_question(
     if used and not np.isfinite(with_columns.means).all():
         raise InputError(f"{ratings.name}: the regression on {', '.join(facts['using'])} has no solution")
     for number, value in constant.items():
-        low, high = constant_interval(value, int(plain.rated_images[number]), ends, setting.level)
-        system = sample.systems[number]
-        if ends[0] == ends[1]:
-            remarks.append(f"{question}: all ratings are {value:g}, so scale=... is needed for an interval")
-        else:
-            remarks.append(
-                f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] rests on their number"
-            )
-    if sample.chance is None and used:
-        warnings += check_balance(population, answers, used)
+        remarks.append(
+            _describe_constant(question, sample, number, value, int(plain.rated_images[number]), ends, setting)
+        )
+    if sample.chance is None:
+        # Also of metrics that are not used: one that hardly varies among the rated captions shows how they were picked.
+        warnings += check_balance(population, answers, columns)
     if int(plain.rated_images.min()) < ROUGH:
         remarks.append(f"fewer than {ROUGH} rated images of a system: the interval is rough")
     return fitted.make_verdict(
         question, kind, plain, with_columns, facts, len(rating), scale if kind == "mean" else None
     )
+
+
+def find_constant(sample: RatedSample, answers: Answers) -> dict[int, float]:
+    """Return the systems, or pairs of systems, whose captions are all rated the same, with that rating.
+
+    If raters are counted, they may differ although the captions do not: then all ratings must be equal.
+    """
+    rating = answers.rating
+    if answers.rater is None or len(np.unique(answers.rater)) < ENOUGH_RATERS:
+        rating = (np.bincount(answers.item, rating) / np.maximum(np.bincount(answers.item), 1))[answers.item]
+    constant = {}
+    for number in range(len(sample.systems)):
+        own = rating[sample.system[answers.item] == number]
+        # Means of the same ratings in another order differ in the last digit.
+        if np.ptp(own) <= 1e-12 * np.abs(own).max():
+            constant[number] = float(own[0])
+    return constant
+
+
+def _describe_constant(
+    question: str,
+    sample: RatedSample,
+    number: int,
+    value: float,
+    images: int,
+    ends: tuple[float, float],
+    setting: EstimateSetting,
+) -> str:
+    """Describe on what the interval of captions that are all rated the same rests."""
+    system = sample.systems[number]
+    if sample.pairs:
+        return f"{system}: all captions have the same answer; it is tested by the sign test over {images} images"
+    if ends[0] == ends[1]:
+        return f"{question}: all ratings are {value:g}, so scale=... is needed for an interval"
+    low, high = constant_interval(value, images, ends, setting.level)
+    return f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] rests on their number"
 
 
 @dataclass(eq=False)
@@ -145,8 +181,9 @@ class QuestionFit:
     def estimate(self, columns: Sequence[AuxiliaryColumn]) -> tuple[SurveyMeans, dict[str, Any]]:
         """Estimate the means of all systems.
 
-        A system whose ratings are all equal is left out of the regression: its mean is that rating, and its variance is
-        the one whose t interval is as wide as `constant_interval`.
+        A system whose ratings are all equal is left out of the regression: its mean is that rating. In differences, its
+        variance is the one whose t interval reaches the farther end of `constant_interval`, two-sided: if all ratings
+        are the best of the scale, the mean can only be lower, so half of the interval's width would be too little.
         """
         if not self.constant:
             return fit_columns(self.population, self.answers, columns, self.setting)
@@ -174,9 +211,10 @@ class QuestionFit:
                 matrix[np.ix_(varied, varied)] = getattr(inner, name)
         for index, value in self.constant.items():
             means[index] = value
-            low, high = constant_interval(value, int(images[index]), self.ends, self.setting.level)
-            degrees = max(images[index] - 1, 1)
-            parts["images"][index, index] = ((high - low) / 2 / t_point(self.setting.level, degrees)) ** 2
+            level = self.setting.level
+            low, high = constant_interval(value, int(images[index]), self.ends, (1 + level) / 2)
+            reach = max(value - low, high - value)
+            parts["images"][index, index] = (reach / t_point(level, max(images[index] - 1, 1))) ** 2
         whole = SurveyMeans(
             means, slopes, **parts, item_variance=item_variance, fraction=rated / totals, rated=rated,
             rated_images=images, number_raters=people, strata=strata, target=self.setting.target,
@@ -204,11 +242,11 @@ class QuestionFit:
     def _make_estimate(self, number: MeanContrast, constant: float, system: int | None, share: bool) -> Estimate:
         """Return an estimate of a mean or share, its interval cut to the scale."""
         one = number.estimate
-        value, images = one.value + constant, int(self.images)
-        factor = self.setting.factor(images, one.degrees) if self.setting.factor else None
-        if system in self.constant and not self.sample.pairs:
+        value = one.value + constant
+        factor = self.setting.factor(self.images, one.degrees) if self.setting.factor else None
+        if system in self.constant:
             low, high = constant_interval(
-                self.constant[system], self.rated_images(system), self.ends, self.setting.level
+                value, self.rated_images(system), self.ends, self._find_level(factor, one.degrees)
             )
         elif share:
             value = min(max(value, 0.0), 1.0)
@@ -216,6 +254,10 @@ class QuestionFit:
         else:
             low, high = Contrast(value, one.error, one.degrees).interval(self.setting.level, factor)
         return Estimate(value, max(low, self.ends[0]), min(high, self.ends[1]), one.error)
+
+    def _find_level(self, factor: float | None, degrees: float) -> float:
+        """Return the level of an interval that has this factor of the standard error in place of Student's t."""
+        return self.setting.level if factor is None else 1 - 2 * t_tail(factor, degrees)
 
     @property
     def images(self) -> int:
@@ -242,7 +284,9 @@ class QuestionFit:
         share = kind != "mean"
         with_columns = [means.contrast(one) for one in weights]
         without = [plain.contrast(one) for one in weights]
-        own = [index if not self.sample.pairs else None for index in range(len(names))]
+        # The only system, or pair of systems, that a value is made of; a win rate over several pairs has none.
+        parts_of = [np.flatnonzero(one) for one in weights]
+        own = [int(touched[0]) if len(touched) == 1 else None for touched in parts_of]
         estimates = [self._make_estimate(one, constants[i], own[i], share) for i, one in enumerate(with_columns)]
         ratings_only = [self._make_estimate(one, constants[i], own[i], share) for i, one in enumerate(without)]
         contests, differences, differences_plain = self._test_pairs(means, plain, names, weights, constants, share)
@@ -324,9 +368,14 @@ class QuestionFit:
             tests.append(one.estimate._replace(value=one.estimate.value + constant))
         fixed = self.setting.factor is None
         p_values = [test.p for test in tests]
+        for index, value in self.constant.items() if self.sample.pairs else ():
+            # The sign test over images: answers without variance have no t test.
+            p_values[index] = 1.0 if value == 0.5 else min(1.0, 2 * 0.5 ** self.rated_images(index))
         adjusted = holm(p_values)
         contests = []
-        for (first, second, *_, images), test, p, p_holm in zip(rows, tests, p_values, adjusted, strict=True):
+        for index, ((first, second, *_, images), test, p, p_holm) in enumerate(
+            zip(rows, tests, p_values, adjusted, strict=True)
+        ):
             factor = self.setting.factor(self.images, test.degrees) if self.setting.factor else None
             low, high = test.interval(self.setting.level, factor)
             widest = self.ends[1] - self.ends[0]
@@ -334,6 +383,9 @@ class QuestionFit:
                 low, high = max(low, -widest), min(high, widest)
             if self.sample.pairs:
                 ends = wilson_interval(test.value + 0.5, test.error, test.degrees, self.setting.level, factor)
+                if index in self.constant:
+                    level = self._find_level(factor, test.degrees)
+                    ends = constant_interval(test.value + 0.5, images, self.ends, (1 + level) / 2)
                 low, high = ends[0] - 0.5, ends[1] - 0.5
             estimate = Estimate(test.value, low, high, test.error)
             contests.append(

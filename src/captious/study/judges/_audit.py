@@ -35,7 +35,7 @@ from captious.stats.kendall import Kendall
 from captious.stats.resampling import bootstrap_weights, holm, sum_clusters
 from captious.stats.survey import center_by
 from captious.study.few_ratings._auxiliary_columns import EstimateSetting, prepare_columns
-from captious.study.few_ratings._caption_table import find_direction, read_caption_table
+from captious.study.few_ratings._caption_table import choose_direction, find_direction, read_caption_table
 from captious.study.few_ratings._question_estimate import estimate_question
 from captious.study.few_ratings._rated_sample import RatedSample, match_ratings
 from captious.study.few_ratings.people_verdict import QuestionVerdict
@@ -54,6 +54,8 @@ from captious.text.ngram_tables import count_words
 
 # The effect of length is stated for this many more words.
 WORDS = 10
+# Fewest rated images: with fewer, a regression on two or three numbers may fit them all.
+LEAST_IMAGES = 10
 # Fewest judges for generators × judges: of two, one is always as high as the other is low.
 MATRIX_JUDGES = 3
 ONE_BY_ONE = "The judges saw captions one at a time: a bias for the first or second of two cannot be known."
@@ -236,8 +238,11 @@ class _AuditRows:
                 raise InputError(
                     f"{ratings.name}: {key} has one value for all captions of a system, expected one per caption"
                 )
-        if len(np.unique(sample.image[item])) < 3:
-            raise InputError(f"{ratings.name}: fewer than 3 images with ratings and values of the judges")
+        if (images := len(np.unique(sample.image[item]))) < LEAST_IMAGES:
+            raise InputError(
+                f"{ratings.name}: {images} images with ratings and values of the judges, expected at least "
+                f"{LEAST_IMAGES}: the regressions of fewer have no error"
+            )
         return cls(
             tuple(judges),
             rating[used],
@@ -262,15 +267,11 @@ def _choose_judges(sample: RatedSample, judges: Sequence[str] | str) -> list[str
 def _turn_judges(sample: RatedSample, rows: _AuditRows) -> tuple[RatedSample, dict[str, float]]:
     """Return the sample with judges of which lower is better reversed, and the sum of old and new values of each.
 
-    A metric declares its direction. For other numbers lower is better if the interval of the slope is below 0.
+    `choose_direction` says which they are.
     """
     values, turned = dict(sample.table.values), {}
     for key, judge in zip(rows.judges, rows.values.T, strict=True):
-        direction = find_direction(key)
-        if direction is None:
-            _, high = JudgeRegressions(rows.rating, judge, rows.image).slope().interval()
-            direction = 1 if high >= 0 else -1
-        if direction < 0:
+        if choose_direction(key, judge, rows.rating, rows.image) < 0:
             # Reversed within its range, so that the values of a judge that says yes or no remain 0 and 1.
             turned[key] = float(np.nanmin(values[key]) + np.nanmax(values[key]))
             values[key] = turned[key] - values[key]
