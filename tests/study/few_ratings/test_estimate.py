@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import t
 
 from captious.errors import InputError
+from captious.stats.looks import look_boundaries, look_factor
 from captious.study import Ratings, Verdict, estimate, open_ratings, systems
 from captious.study.few_ratings.people_verdict import VarianceParts
 from captious.study.judgments import open_judgments
@@ -695,3 +696,17 @@ def test_looks_that_cannot_have_been_are_refused_in_words():
     for looked in ((20, 10), (0,), (60,), (10, 10)):
         with pytest.raises(InputError, match="expected increasing numbers of rated images below planned=60"):
             estimate(ratings, captions, using="metric", planned=60, looked=looked)
+
+
+def test_differences_at_a_look_hold_together_for_all_pairs():
+    """Three pairs of systems: each has the boundary of the level 1 − .05 / 3."""
+    ratings, captions = make_study(images=80, rated=40, names=("a", "b", "c"))
+    verdict = estimate(ratings, captions, using=[], planned=100)
+    boundary = look_boundaries([0.4], 1 - 0.05 / 3)[-1]
+    for one in verdict.contests:
+        width = look_factor(boundary, one.degrees) * one.difference.error
+        assert one.difference.high - one.difference.value == pytest.approx(min(width, 4 - one.difference.value))
+    single = look_factor(look_boundaries([0.4])[-1], verdict.systems[0].degrees)
+    mean = verdict.systems[0].mean
+    assert mean.value - mean.low == pytest.approx(min(single * mean.error, mean.value - 1))
+    assert "hold for all 3 pairs of systems together" in " ".join(str(verdict).split())

@@ -49,8 +49,8 @@ class EstimateSetting:
     share: float | None
     missing: Missing
     seed: int
-    factor: Callable[[int, float], float] | None
-    """A function from rated images and degrees of freedom to the factor of the standard error; None for Student's t."""
+    factor: Callable[[int, float, float], float] | None
+    """A function from rated images, degrees of freedom and level to the factor of the error; None for Student's t."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -278,15 +278,15 @@ def _check_options(
     if planned and not all(one < two for one, two in pairwise((0, *looked, planned))):
         numbers = ",".join(map(str, looked))
         raise InputError(f"looked={numbers}: expected increasing numbers of rated images below planned={planned}")
-    factor: Callable[[int, float], float] | None = None
+    factor: Callable[[int, float, float], float] | None = None
     if anytime:
 
-        def factor(images: int, degrees: float) -> float:
+        def factor(images: int, degrees: float, level: float) -> float:
             return anytime_factor(images, level)
 
     elif planned:
 
-        def factor(images: int, degrees: float) -> float:
+        def factor(images: int, degrees: float, level: float) -> float:
             if looked and images <= looked[-1]:
                 raise InputError(
                     f"looked={','.join(map(str, looked))}: only {images} images are rated now, expected numbers of "

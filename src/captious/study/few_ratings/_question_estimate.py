@@ -243,7 +243,7 @@ class QuestionFit:
         """Return an estimate of a mean or share, its interval cut to the scale."""
         one = number.estimate
         value = one.value + constant
-        factor = self.setting.factor(self.images, one.degrees) if self.setting.factor else None
+        factor = self._find_factor(one.degrees)
         if system in self.constant:
             low, high = constant_interval(
                 value, self.rated_images(system), self.ends, self._find_level(factor, one.degrees)
@@ -254,6 +254,15 @@ class QuestionFit:
         else:
             low, high = Contrast(value, one.error, one.degrees).interval(self.setting.level, factor)
         return Estimate(value, max(low, self.ends[0]), min(high, self.ends[1]), one.error)
+
+    def _find_factor(self, degrees: float, tests: int = 1) -> float | None:
+        """Return the factor of the standard error at a look, for intervals that hold together for several tests.
+
+        There are no p-values to which Holm's correction could be applied, so the error is divided (Bonferroni).
+        """
+        if self.setting.factor is None:
+            return None
+        return self.setting.factor(self.images, degrees, 1 - (1 - self.setting.level) / tests)
 
     def _find_level(self, factor: float | None, degrees: float) -> float:
         """Return the level of an interval that has this factor of the standard error in place of Student's t."""
@@ -376,7 +385,7 @@ class QuestionFit:
         for index, ((first, second, *_, images), test, p, p_holm) in enumerate(
             zip(rows, tests, p_values, adjusted, strict=True)
         ):
-            factor = self.setting.factor(self.images, test.degrees) if self.setting.factor else None
+            factor = self._find_factor(test.degrees, len(rows))
             low, high = test.interval(self.setting.level, factor)
             widest = self.ends[1] - self.ends[0]
             if widest > 0:

@@ -102,7 +102,7 @@ class Gain:
     def __str__(self) -> str:
         number = f"{self.rated:,} rated captions"
         if self.factor < NO_GAIN:
-            return f"The auxiliary metric does not help here: your {number} count as {self.counts_as:,.0f}."
+            return f"Auxiliary metrics do not help here: your {number} count as {self.counts_as:,.0f}."
         low, high = self.rated * self.low, self.rated * self.high
         return f"Your {number} count as {self.counts_as:,.0f} ({low:,.0f}–{high:,.0f})."
 
@@ -360,6 +360,8 @@ class Verdict(Result):
         note = "p: t test, two-sided, by leaving out images and raters; Holm's correction over the pairs of systems"
         if self.factor:
             note = "without p-values: they are valid for one look only; a difference counts if its interval excludes 0"
+            if (number := max(len(one.contests) for one in questions)) > 1:
+                note += f". Intervals are as wide as needed to hold for all {number} pairs of systems together"
         return Table(key, "Each two systems", columns, rows, note)
 
     def data(self) -> dict[str, Any]:
