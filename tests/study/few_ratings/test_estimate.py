@@ -74,6 +74,20 @@ def test_everything_rated_agrees_with_study_systems():
     assert estimate(ratings).systems[0].mean == verdict.systems[0].mean  # without captions, the rated ones are all
 
 
+def test_captions_count_the_same_however_many_people_rated_them():
+    """Of a: (1 + 3) / 2, 4 and 5, so 11 / 3; the mean of all four ratings would be 13 / 4. Both commands say 11 / 3."""
+    said = {"a": [(1, 3), (4,), (5,)], "b": [(2,), (2, 2, 5), (1,)]}
+    rows = [
+        {"id": str(image), "system": name, "rater": f"r{rater}", "rating": rating}
+        for name, own in said.items()
+        for image, ratings in enumerate(own)
+        for rater, rating in enumerate(ratings)
+    ]
+    mine = {one.system: one.mean.value for one in estimate(rows).systems}
+    theirs = {one.system: one.mean.value for one in systems(rows).standings[0].systems}
+    assert mine == pytest.approx({"a": 11 / 3, "b": 2.0}) and theirs == pytest.approx(mine, abs=1e-12)
+
+
 def test_holm_decides_who_wins():
     """Three p-values: the smallest counts three times, the next twice, and none less than the one before."""
     for seed in range(8):

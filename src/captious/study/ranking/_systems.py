@@ -58,8 +58,9 @@ def systems(
 ) -> SystemRanking:
     """Compute which system people prefer, from ratings, rankings or pairs whose systems are known.
 
-    Ratings and rankings give the mean of each system, and the difference of every two; pairs and rankings give win
-    rates, and Bradley–Terry strengths in Elo points, a tie being half a win. A p-value is that of the two systems
+    Ratings and rankings give the mean of each system over its captions, which count the same however many people rated
+    them, and the difference of every two; pairs and rankings give win rates, and Bradley–Terry strengths in Elo points,
+    a tie being half a win. A p-value is that of the two systems
     swapped within images, or of the paired bootstrap where raters are drawn too; Holm's correction is over all pairs.
 
     Parameters
@@ -301,14 +302,16 @@ def _rank_systems(
     item, column = np.nonzero(~np.isnan(values))
     rating, system = values[item, column], answers.systems_of(ratings)[item]
     cells = _Cells.of(answers.image[item], answers.rater[column])
+    # Captions count the same, however many people rated them; `study estimate` weighs them so too.
+    weight = 1.0 / np.bincount(item)[item]
     number = np.bincount(system, minlength=len(answers.systems))
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.bincount(system, rating, minlength=len(number)) / number
+        means = np.bincount(system, weight * rating, minlength=len(number)) / np.bincount(
+            system, weight, minlength=len(number)
+        )
     order = [int(index) for index in np.argsort(-means, kind="stable") if number[index]]
     names = [answers.systems[index] for index in order]
-    sides = [
-        cells.sums(np.stack([rating, np.ones(len(rating))], axis=1) * (system == index)[:, None]) for index in order
-    ]
+    sides = [cells.sums(np.stack([weight * rating, weight], axis=1) * (system == index)[:, None]) for index in order]
     pairs = list(combinations(range(len(order)), 2))
 
     def aggregate(sums: Floats) -> dict[str, Floats]:
