@@ -163,3 +163,15 @@ def test_a_threshold_refuses_ratings_that_may_be_of_several_systems():
     both = [{**row, "system": name} for row in captions for name in "ab"]
     with pytest.raises(InputError, match="is rated without a system, and captions has captions of a and b"):
         find_threshold(ratings, both, metric="metric", good=4)
+
+
+def test_a_metric_that_falls_and_one_that_rises_do_not_cancel():
+    """The strata of a metric and of its negative together are those of the metric."""
+    captions = make_captions()
+    both = [{**row, "perplexity": 7 - 2 * row["metric"]} for row in captions]
+    one, other = choose(captions, 20, using=["metric"]), choose(both, 20, using=["metric", "perplexity"])
+    ranked = choose([{**row, "same": 3 * row["metric"]} for row in captions], 20, using=["metric", "same"])
+    assert other.rows == ranked.rows
+    strata = {row["id"]: row["stratum"] for row in one.rows}
+    agree = [row["stratum"] == strata[row["id"]] for row in other.rows if row["id"] in strata]
+    assert len(agree) > 12 and np.mean(agree) > 0.8
