@@ -652,6 +652,16 @@ def test_captions_with_the_same_mean_rating_have_an_interval():
     assert (mean.value, mean.low, mean.high) == pytest.approx((4.5, 4.5 - 0.5 * share, 4.5 + 0.5 * share))
 
 
+def test_only_a_known_scale_cuts_an_interval():
+    """Ratings 3 4 5: 4 ± 4.30 · 1 / √3. Between the smallest and the largest of three is the mean in 3 of 4 studies."""
+    ratings = [{"id": str(number), "rating": number + 3} for number in range(3)]
+    width = t.ppf(0.975, 2) / 3**0.5
+    mean = estimate(ratings).systems[0].mean
+    assert (mean.low, mean.high) == pytest.approx((4 - width, 4 + width))
+    scaled = estimate(Ratings(**{**vars(open_ratings(ratings)), "scale": (1.0, 5.0)})).systems[0].mean
+    assert (scaled.low, scaled.high) == pytest.approx((4 - width, 5.0))
+
+
 # Which captions the ratings are of, and metrics that say the same
 
 

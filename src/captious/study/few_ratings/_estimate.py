@@ -102,7 +102,7 @@ def estimate(
     >>> captions = [{"id": i, "system": "a", "length": x} for i, x in enumerate([1, 2, 3, 4, 5, 9])]
     >>> ratings = [{"id": i, "system": "a", "rating": y} for i, y in enumerate([2, 3, 3, 5])]
     >>> estimate(ratings, captions).answer()  # four ratings are too few for a slope
-    'a: people would rate it 3.25 (2.00–5.00).'
+    'a: people would rate it 3.25 (1.25–5.25).'
     """
     setting = _check_options(form, slopes, target, share, level, anytime, planned, looked, missing, seed)
     _check_half_widths(precision, difference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -77,7 +78,10 @@ def estimate_question(
     warnings += warn_answers(answers, population, sample)
     warnings += warn_unjudged(values, ratings)
     constant = find_constant(sample, answers)
-    fitted = QuestionFit(sample, population, answers, constant, ends, setting)
+    # Without a scale the smallest and the largest rating are no limits: of three ratings, the mean of all captions is
+    # outside of them in one study of four.
+    limits = ends if kind != "mean" or scale else (-math.inf, math.inf)
+    fitted = QuestionFit(sample, population, answers, constant, ends, limits, setting)
     used = choose_columns(columns, population, answers, setting, remarks) if fitted.has_regression else []
     plain, _ = fitted.estimate([])
     with_columns, facts = fitted.estimate(used) if used else (plain, {})
@@ -143,6 +147,9 @@ class QuestionFit:
     constant: dict[int, float]
     """Systems whose ratings are all equal, with that rating; no regression can use them."""
     ends: tuple[float, float]
+    """The scale, or the smallest and the largest rating: what captions that are not rated may get at most."""
+    limits: tuple[float, float]
+    """Where intervals are cut: the scale if it is known."""
     setting: EstimateSetting
 
     @property
@@ -253,7 +260,7 @@ class QuestionFit:
             low, high = wilson_interval(value, one.error, one.degrees, self.setting.level, factor)
         else:
             low, high = Contrast(value, one.error, one.degrees).interval(self.setting.level, factor)
-        return Estimate(value, max(low, self.ends[0]), min(high, self.ends[1]), one.error)
+        return Estimate(value, max(low, self.limits[0]), min(high, self.limits[1]), one.error)
 
     def _find_factor(self, degrees: float, tests: int = 1) -> float | None:
         """Return the factor of the standard error at a look, for intervals that hold together for several tests.
@@ -387,9 +394,8 @@ class QuestionFit:
         ):
             factor = self._find_factor(test.degrees, len(rows))
             low, high = test.interval(self.setting.level, factor)
-            widest = self.ends[1] - self.ends[0]
-            if widest > 0:
-                low, high = max(low, -widest), min(high, widest)
+            widest = self.limits[1] - self.limits[0]
+            low, high = max(low, -widest), min(high, widest)
             if self.sample.pairs:
                 ends = wilson_interval(test.value + 0.5, test.error, test.degrees, self.setting.level, factor)
                 if index in self.constant:
