@@ -291,7 +291,9 @@ def test_equal_ratings_have_the_interval_of_their_number():
     assert any(line.startswith("b: all ratings are 5; its interval [4.444, 5.000]") for line in verdict.remarks)
     all_equal = [{**row, "rating": 3} for row in ratings]
     verdict = estimate(all_equal, captions, using="metric")
-    assert any("all ratings are 3, so scale=... is needed" in line for line in verdict.remarks)
+    assert any("all ratings are 3, so there is no interval" in line for line in verdict.remarks)
+    assert verdict.answer().startswith("No winner yet: a is first (people would rate it 3.00), but")
+    assert np.isnan([one.mean.low for one in verdict.systems]).all() and "nan" not in str(verdict)
 
 
 def test_a_constant_metric_is_left_out():

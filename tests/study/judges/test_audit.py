@@ -206,6 +206,8 @@ def test_what_cannot_be_audited_is_refused(planted):
         audit(ratings, [{**row, "flat": 1.0} for row in values], judges="flat")
     with pytest.raises(InputError, match="score has one value for all captions of a system, expected one per caption"):
         audit(ratings, [{**row, "score": float(ord(row["system"][0]))} for row in values], judges="score")
+    with pytest.raises(InputError, match="all ratings are 4, so there is nothing to audit with"):
+        audit([{**row, "rating": 4} for row in ratings], values)
     pairs = [{"image": "1", "captions": ["a", "b"], "systems": ["x", "y"], "preferred": 0}] * 2
     with pytest.raises(InputError, match="contains pairs"):
         audit(pairs, values)

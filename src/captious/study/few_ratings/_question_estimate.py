@@ -132,7 +132,7 @@ def _describe_constant(
     if sample.pairs:
         return f"{system}: all captions have the same answer; it is tested by the sign test over {images} images"
     if ends[0] == ends[1]:
-        return f"{question}: all ratings are {value:g}, so scale=... is needed for an interval"
+        return f"{question}: all ratings are {value:g}, so there is no interval; scale=... gives the ends of the scale"
     low, high = constant_interval(value, images, ends, setting.level)
     return f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] rests on their number"
 
@@ -155,6 +155,11 @@ class QuestionFit:
     @property
     def has_regression(self) -> bool:
         return len(self.constant) < len(self.sample.systems)
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether there is a scale, or ratings differ: if all are equal, nothing says how far others may be."""
+        return self.ends[0] < self.ends[1]
 
     def drop_constant(self) -> tuple[Population, Answers]:
         """Return the captions and answers without those of systems whose ratings are all equal."""
@@ -252,6 +257,8 @@ class QuestionFit:
         value = one.value + constant
         factor = self._find_factor(one.degrees)
         if system in self.constant:
+            if not self.has_scale:
+                return Estimate(value)
             low, high = constant_interval(
                 value, self.rated_images(system), self.ends, self._find_level(factor, one.degrees)
             )
@@ -402,7 +409,7 @@ class QuestionFit:
                     level = self._find_level(factor, test.degrees)
                     ends = constant_interval(test.value + 0.5, images, self.ends, (1 + level) / 2)
                 low, high = ends[0] - 0.5, ends[1] - 0.5
-            estimate = Estimate(test.value, low, high, test.error)
+            estimate = Estimate(test.value, low, high, test.error) if self.has_scale else Estimate(test.value)
             contests.append(
                 VerdictContest(
                     first, second, estimate, test.degrees, p if fixed else NAN, p_holm if fixed else NAN, images

@@ -264,8 +264,9 @@ class Verdict(Result):
         first = self.questions[0]
         best, *others = first.systems
         shown = _format_share if first.kind != "mean" else _format_mean
-        value = f"{shown(best.mean.value, first)} ({shown(best.mean.low, first, end=True)}–"
-        value += f"{shown(best.mean.high, first, end=True)})"
+        value = shown(best.mean.value, first)
+        if not math.isnan(best.mean.low):
+            value += f" ({shown(best.mean.low, first, end=True)}–{shown(best.mean.high, first, end=True)})"
         verb = {
             "mean": f"people would rate it {value}",
             "share": f"{value} of its captions are {first.good}",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._core.types import Floats
 from captious._version import __version__
 from captious.errors import InputError
 from captious.options import LEVEL, Missing, Reading
@@ -169,13 +170,13 @@ def find_threshold(
     matches = [(row, item) for row, item in matches if not np.isnan(values[row])]
     if not matches:
         raise InputError(f"{judged.name}: no rated caption has a value of {label}")
-    rating = np.array([judged.mean[item] for _, item in matches])
+    rating: Floats = judged.mean[[item for _, item in matches]]
     is_good = rating >= good
     if is_good.all() or not is_good.any():
         which = "every" if is_good.all() else "no"
         raise InputError(f"{judged.name}: {which} rated caption has a mean rating of {good:g} or more; expected some")
     cluster = number_clusters([table.images[row] for row, _ in matches])
-    x = np.array([values[row] for row, _ in matches])
+    x: Floats = values[[row for row, _ in matches]]
     higher = choose_direction(name, x, rating, cluster) > 0
     sign = 1.0 if higher else -1.0
     x = sign * x

@@ -226,6 +226,8 @@ class _AuditRows:
         values = np.stack([sample.table.values[key] for key in judges], axis=1)[sample.item]
         rating = ratings.mean[sample.row]
         used = ~np.isnan(values).any(axis=1) & ~np.isnan(rating)
+        if used.any() and np.ptp(rating[used]) == 0:
+            raise InputError(f"{ratings.name}: all ratings are {rating[used][0]:g}, so there is nothing to audit with")
         words = _count_lengths(sample, ratings)
         for key, column in zip(judges, values[used].T, strict=True):
             if used.sum() < 3 or np.ptp(column) == 0:
