@@ -171,7 +171,7 @@ def find_threshold(
     if not matches:
         raise InputError(f"{judged.name}: no rated caption has a value of {label}")
     rating: Floats = judged.mean[[item for _, item in matches]]
-    is_good = rating >= good
+    is_good = (rating >= good).astype(np.float64)[:, None]
     if is_good.all() or not is_good.any():
         which = "every" if is_good.all() else "no"
         raise InputError(f"{judged.name}: {which} rated caption has a mean rating of {good:g} or more; expected some")
@@ -182,10 +182,10 @@ def find_threshold(
     x = sign * x
     thresholds = np.unique(np.quantile(x, np.arange(STEPS) / STEPS, method="higher"))
     kept = (x[:, None] >= thresholds).astype(np.float64)
-    both = kept * is_good[:, None]
+    both = kept * is_good
     precision = estimate_shares(both, kept, cluster, level)
-    recall = estimate_shares(both, np.repeat(is_good[:, None], len(thresholds), axis=1) * 1.0, cluster, level)
-    base = estimate_shares(is_good[:, None] * 1.0, np.ones((len(x), 1)), cluster, level)[0]
+    recall = estimate_shares(both, np.repeat(is_good, len(thresholds), axis=1), cluster, level)
+    base = estimate_shares(is_good, np.ones((len(x), 1)), cluster, level)[0]
     known = values[~np.isnan(values)]
     rows = [
         ThresholdRow(float(sign * one), precision[index], found, float((sign * known >= one).mean()))
