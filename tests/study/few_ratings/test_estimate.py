@@ -555,6 +555,23 @@ def test_the_plan_foretells_the_interval_of_a_larger_study():
     assert told == pytest.approx(found, rel=0.1)  # 0.46 of it if all of the variance shrank
 
 
+def test_the_forecast_is_the_interval_of_a_larger_study():
+    told, found = 0.0, 0.0
+    for seed in range(20):
+        pilot, larger = (estimate(*make_study(200, rated, ("a",), seed), using="metric") for rated in (40, 160))
+        told += pilot.forecast(160)
+        mean = larger.systems[0].mean
+        found += (mean.high - mean.low) / 2
+        now = pilot.systems[0].mean
+        assert pilot.forecast(40) == pytest.approx((now.high - now.low) / 2)
+    assert told == pytest.approx(found, rel=0.05)
+    # At the last of five looks t stands at 2.031 in place of 1.960, of 159 degrees of freedom.
+    wider = look_factor(look_boundaries([0.2, 0.4, 0.6, 0.8, 1.0])[-1], 159) / t.ppf(0.975, 159)
+    assert pilot.forecast(160, look_boundaries([0.2, 0.4, 0.6, 0.8, 1.0])[-1]) == pytest.approx(
+        wider * pilot.forecast(160)
+    )
+
+
 def test_a_plan_beyond_all_captions_asks_for_new_images():
     ratings, captions = make_study(images=60, rated=20)
     verdict = estimate(ratings, captions, using="metric")
