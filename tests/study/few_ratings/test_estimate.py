@@ -644,6 +644,23 @@ def test_pairs_that_are_all_ties_have_no_winner():
     assert verdict.contests[0].p == 1.0 and verdict.answer().startswith("No winner yet")
 
 
+@pytest.mark.parametrize(("number", "p"), [(2, 0.5), (4, 0.125), (6, 0.03125)])
+def test_a_difference_that_is_the_same_for_all_images_has_the_sign_test(number, p):
+    """b is better by 1 on every image, which none changes; the interval on 1..5 is 1 − 5 q to 1 + 3 q."""
+    rows = [
+        {"id": str(image), "system": name, "rating": 2 + image % 2 + better}
+        for image in range(number)
+        for name, better in (("a", 0), ("b", 1))
+    ]
+    judged = Ratings(**{**vars(open_ratings(rows)), "scale": (1.0, 5.0)})
+    (contest,) = estimate(judged).contests
+    share = 1 - 0.025 ** (1 / number)
+    assert contest.p == pytest.approx(p)
+    assert (contest.difference.low, contest.difference.high) == pytest.approx((1 - 5 * share, 1 + 3 * share))
+    # What these raters say of captions that they all rated is known.
+    assert estimate(judged, target="ratings").contests[0].p == 0
+
+
 def test_a_look_at_pairs_that_all_agree_spends_little():
     """Ten of ten at the first of five looks: .05 is not yet spent, so nobody wins."""
     verdict = estimate(open_judgments(make_pairs(10)), planned=50)

@@ -137,6 +137,10 @@ def _describe_constant(
     return f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] rests on their number"
 
 
+# Largest standard error of differences that are all the same, as a share of the largest difference.
+FLAT = 1e-12
+
+
 @dataclass(eq=False)
 class QuestionFit:
     """The data of one question, with methods that compute means, differences and shares from regressions."""
@@ -391,9 +395,19 @@ class QuestionFit:
             tests.append(one.estimate._replace(value=one.estimate.value + constant))
         fixed = self.setting.factor is None
         p_values = [test.p for test in tests]
-        for index, value in self.constant.items() if self.sample.pairs else ():
-            # The sign test over images: answers without variance have no t test.
-            p_values[index] = 1.0 if value == 0.5 else min(1.0, 2 * 0.5 ** self.rated_images(index))
+        # The largest difference of two ratings; of a win rate from one half.
+        widest = 0.5 if self.sample.pairs else self.ends[1] - self.ends[0]
+        most = self.limits[1] - self.limits[0]
+        # Differences that are the same for all images, such as pairs that all agree, have no t test. What these raters
+        # would say of captions that they have all rated is known without error.
+        flat = [
+            (bool(self.sample.pairs) and index in self.constant)
+            or (test.error <= FLAT * widest and self.setting.target != "ratings")
+            for index, test in enumerate(tests)
+        ]
+        for index, (test, row) in enumerate(zip(tests, rows, strict=True)):
+            if flat[index]:  # the sign test
+                p_values[index] = min(1.0, 2 * 0.5 ** row[-1]) if abs(test.value) > FLAT * widest else 1.0
         adjusted = holm(p_values)
         contests = []
         for index, ((first, second, *_, images), test, p, p_holm) in enumerate(
@@ -401,14 +415,13 @@ class QuestionFit:
         ):
             factor = self._find_factor(test.degrees, len(rows))
             low, high = test.interval(self.setting.level, factor)
-            widest = self.limits[1] - self.limits[0]
-            low, high = max(low, -widest), min(high, widest)
+            low, high = max(low, -most), min(high, most)
             if self.sample.pairs:
                 ends = wilson_interval(test.value + 0.5, test.error, test.degrees, self.setting.level, factor)
-                if index in self.constant:
-                    level = self._find_level(factor, test.degrees)
-                    ends = constant_interval(test.value + 0.5, images, self.ends, (1 + level) / 2)
                 low, high = ends[0] - 0.5, ends[1] - 0.5
+            if flat[index]:
+                level = self._find_level(factor, test.degrees)
+                low, high = constant_interval(test.value, max(images, 1), (-widest, widest), (1 + level) / 2)
             estimate = Estimate(test.value, low, high, test.error) if self.has_scale else Estimate(test.value)
             contests.append(
                 VerdictContest(

@@ -370,7 +370,10 @@ class Verdict(Result):
             for one in questions
             for test in one.contests
         ]
-        note = "p: t test, two-sided, by leaving out images and raters; Holm's correction over the pairs of systems"
+        note = (
+            "p: t test, two-sided, by leaving out images and raters (sign test if all images agree); Holm's correction "
+            "over the pairs of systems"
+        )
         if self.factor:
             note = "without p-values: they are valid for one look only; a difference counts if its interval excludes 0"
             if (number := max(len(one.contests) for one in questions)) > 1:
