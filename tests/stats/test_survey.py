@@ -97,6 +97,16 @@ def test_three_raters():
     assert estimate_means(population, two).mean(0).raters == 0  # of two raters nothing follows for others
 
 
+def test_a_system_with_a_single_rater_has_one_degree_of_freedom():
+    """Of three raters one rated the first system and two the second; an interval for other raters is very wide."""
+    image = np.tile(np.arange(6), 2)
+    population = Population(np.repeat([0, 1], 6), image, np.zeros((12, 0)))
+    rating, rater = np.array([3.0, 4, 2, 5, 3, 4, 2, 3, 2, 4, 1, 2]), np.array([0] * 6 + [1, 2] * 3)
+    means = estimate_means(population, Answers(np.arange(12), rating, rater))
+    assert [means.mean(system).estimate.degrees for system in (0, 1)] == [1.0, 1.0]
+    assert means.contrast([1, -1]).estimate.degrees < 5
+
+
 def test_raters_never_make_the_variance_smaller():
     """Raters with equal means vary less than chance: V_R − V_C is below 0 and not counted."""
     rating = np.array([1.0, 3, 2, 3, 2, 1, 2, 1, 3])

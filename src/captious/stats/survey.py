@@ -148,8 +148,11 @@ class SurveyMeans:
         elif len(systems) == 1:
             images = self._subtract_items(int(systems[0]), float(chosen[systems[0]]), images, raters)
         free = float((self.rated_images - self.strata)[systems].min())
-        people = float((self.number_raters - 1)[systems].min())
-        if people <= 0:
+        counted = self.number_raters[systems]
+        counted = counted[counted > 0]
+        # Of a single rater of a system nothing follows for others: t has one degree of freedom, the fewest there are.
+        people = max(float(counted.min()) - 1, 1.0) if len(counted) else 0.0
+        if not people:
             degrees = free
         elif len(systems) == 1:
             degrees = min(free, people)

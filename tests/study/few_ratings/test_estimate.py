@@ -680,6 +680,14 @@ def test_a_system_with_equal_ratings_is_not_surer_in_a_difference():
     assert contest.difference.error == pytest.approx(np.hypot(own, other))
 
 
+def test_raters_count_in_the_difference_from_a_system_with_equal_ratings():
+    ratings, captions = make_study(raters=4)
+    severe = [{**row, "rating": max(1.0, row["rating"] - 2 * (row["rater"] == "r0"))} for row in ratings]
+    equal = [{**row, "rating": 5.0} if row["system"] == "b" else row for row in severe]
+    (contest,) = estimate(equal, captions, using=[]).contests
+    assert contest.degrees < 6  # of 30 images and 4 raters, by Satterthwaite's formula
+
+
 def test_captions_with_the_same_mean_rating_have_an_interval():
     """Two people who always say 4 and 5: the mean of every caption is 4.5, and no image changes it."""
     verdict = estimate([{"id": str(image), "ratings": [4, 5] if image % 2 else [5, 4]} for image in range(12)])
