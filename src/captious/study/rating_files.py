@@ -1,4 +1,4 @@
-"""Rated captions as their files hold them: rows, the text files of Flickr8k, the JSON of CLIPScore's code."""
+"""Rated captions as their files contain them: rows, the text files of Flickr8k, the JSON of CLIPScore's code."""
 
 from __future__ import annotations
 
@@ -394,9 +394,11 @@ def _read_captions(where: str, row: Mapping[str, Any], layout: Layout, pairs: bo
         texts = row[pick_column(row, columns[0] if columns else None, CANDIDATE_COLUMNS, where, "caption")]
     captions = tuple(texts) if isinstance(texts, list) else (texts,)
     if not all(isinstance(text, str) for text in captions) or len(captions) != (2 if pairs else 1):
-        raise InputError(
-            f"{where}: caption is {_format_value(texts)}, expected {'two strings' if pairs else 'a string'}"
-        )
+        expected = "two strings" if pairs else "a string"
+        if not pairs and len(captions) == 2:
+            name = str(_get_preferred_columns(layout))
+            expected += f", or a column {name!r} beside two captions{format_suggestion(name, row)}"
+        raise InputError(f"{where}: caption is {_format_value(texts)}, expected {expected}")
     return tuple(_check_valid(text, where, "caption") for text in captions)
 
 
