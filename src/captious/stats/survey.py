@@ -149,8 +149,11 @@ class SurveyMeans:
         elif len(systems) == 1:
             images = self._subtract_items(int(systems[0]), float(w[systems[0]]), images, raters)
         image_degrees = float((self.rated_images - self.strata)[systems].min())
-        rater_degrees = float((self.number_raters - 1)[systems].min())
-        if rater_degrees <= 0:
+        counted = self.number_raters[systems]
+        counted = counted[counted > 0]
+        # Of a single rater of a system nothing follows for others: t has one degree of freedom, the fewest there are.
+        rater_degrees = max(float(counted.min()) - 1, 1.0) if len(counted) else 0.0
+        if not rater_degrees:
             degrees = image_degrees
         elif len(systems) == 1:
             degrees = min(image_degrees, rater_degrees)
