@@ -157,10 +157,10 @@ class SurveyMeans:
             degrees = image_degrees
         elif len(systems) == 1:
             degrees = min(image_degrees, rater_degrees)
+        elif images + raters > 0:  # Satterthwaite
+            degrees = (images + raters) ** 2 / (images**2 / image_degrees + raters**2 / rater_degrees)
         else:
-            total = images + raters
-            satterthwaite = images**2 / image_degrees + raters**2 / rater_degrees
-            degrees = total**2 / satterthwaite if total > 0 else image_degrees
+            degrees = image_degrees
         value = float(w @ self.means)
         estimate = Contrast(value, math.sqrt(max(images + raters, 0.0)), max(degrees, 1.0))
         return MeanContrast(estimate, images, raters, images - from_rated)
