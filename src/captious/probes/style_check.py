@@ -208,7 +208,7 @@ class StyledCaptions:
 
     @cached_property
     def copies(self) -> Ints:
-        """How many rows are copies of each row, itself included."""
+        """The number of copies of each row, itself included."""
         return np.bincount(self.copy_of, minlength=len(self.style))[self.copy_of]
 
     @property
@@ -390,7 +390,7 @@ class StyleCheck(Result):
     wins: Floats
     """Equation 10, caption by caption; NaN for the only caption of its style."""
     folds: int = 0
-    """How many models were fitted, each to the captions outside of the fold that it tests; 0: one model, as given."""
+    """The number of models, each fitted to the captions outside of the fold that it tests; 0 for one given model."""
     seed: int = 0
     """The random seed of the folds and of the random styles."""
     rivals: tuple[StyleRival, ...] = ()
@@ -525,7 +525,7 @@ class StyleCheck(Result):
         )
 
     def _compare_rivals(self) -> list[Table]:
-        """Compare OnlyStyle with trained classifiers, where there are any."""
+        """Compare OnlyStyle with trained classifiers, if there are any."""
         if not self.rivals:
             return []
         ours = StyleRival("OnlyStyle", (self.retrieval.first,), (self.retrieval.value,))
