@@ -83,7 +83,7 @@ class Run:
 
     @property
     def storage(self) -> Storage:
-        """Where the files are."""
+        """The folder of the files."""
         return Storage.at(self.address)
 
     @property

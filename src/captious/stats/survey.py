@@ -48,7 +48,7 @@ class Population:
 
     @property
     def systems(self) -> int:
-        """How many systems there are."""
+        """The number of systems."""
         return int(self.system.max()) + 1
 
     @property
@@ -85,7 +85,7 @@ class Answers:
     """The caption of each rating, as an index of the population."""
     rating: Floats
     rater: Ints | None = None
-    """Who gave each rating; None if nobody is named."""
+    """The rater of each rating; None if nobody is named."""
     chance: Floats | None = None
     """The probability of each caption of the population to be rated; None if all have the same."""
 

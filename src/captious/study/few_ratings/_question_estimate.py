@@ -241,7 +241,7 @@ class QuestionFit:
 
     @property
     def images(self) -> int:
-        """How many images have a rated caption."""
+        """The number of images with a rated caption."""
         return len(np.unique(self.population.image[self.answers.item]))
 
     def rated_images(self, system: int) -> int:
@@ -339,10 +339,10 @@ class QuestionFit:
                 tests.append(_PairTest(better, worse, contrast, plain_contrast, -0.5 * sign, images))
             return tests
         for one, other in combinations(range(len(names)), 2):
-            first, second = (one, other) if means.means[one] >= means.means[other] else (other, one)
-            gap = weights[first] - weights[second]
-            images = self._count_common(first, second)
-            tests.append(_PairTest(names[first], names[second], means.contrast(gap), plain.contrast(gap), 0.0, images))
+            high, low = (one, other) if means.means[one] >= means.means[other] else (other, one)
+            gap = weights[high] - weights[low]
+            images = self._count_common(high, low)
+            tests.append(_PairTest(names[high], names[low], means.contrast(gap), plain.contrast(gap), 0.0, images))
         return tests
 
     def _list_contests(self, tests: Sequence[_PairTest]) -> list[VerdictContest]:

@@ -24,7 +24,7 @@ NO_GAIN = 1.02
 
 @dataclass(frozen=True)
 class SystemVerdict:
-    """What people would say of all captions of one system."""
+    """The estimated rating of all captions of one system."""
 
     system: str
     ranks: Ranks
@@ -114,7 +114,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class SizePlan:
-    """How many captions must be rated for a given width, without and with auxiliary metrics."""
+    """The number of captions to rate for a given width, without and with auxiliary metrics."""
 
     half_width: float
     what: str
@@ -206,7 +206,7 @@ class QuestionVerdict:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict(Result):
-    """What people would say of all captions, from the ratings of some: ``questions`` has the rating, then aspects."""
+    """Estimated ratings of all captions, from the ratings of some: ``questions`` has the rating, then aspects."""
 
     name: str
     questions: tuple[QuestionVerdict, ...]

@@ -72,7 +72,7 @@ class Study(Analysis, Result):
     """Which metrics agree with people, with intervals, tests and ranks."""
 
     machines: Study | None = None
-    """The same study without the captions that people wrote, where the recipe names their system."""
+    """The same study without the captions that people wrote, if the recipe names their system."""
 
     def __repr__(self) -> str:
         return f"<Study {PurePath(self.ratings.name).name}: {', '.join(self.labels.values())} by {self.statistic}>"
