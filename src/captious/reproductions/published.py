@@ -144,7 +144,7 @@ class PublishedCell:
 
 def read_entry(path: Path) -> PublishedEntry:
     """Read an entry from a TOML file."""
-    table = parse_toml(read_text(path, "entry of a reproduction"), str(path), "entry of a reproduction")
+    table = parse_toml(read_text(path, "reproduction entry"), str(path), "reproduction entry")
     return parse_record(PublishedEntry, {"name": path.stem, **table}, str(path))
 
 
