@@ -206,7 +206,9 @@ def compute_ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> 
     each = [_make_statistic(*_compare_with_others(ratings, index)) for index in range(ratings.values.shape[1])]
     comparable = [statistic for statistic in each if statistic is not None]
     if not comparable:
-        raise InputError(f"{ratings.name}: no rater can be compared with others, expected two who rated the same items")
+        raise InputError(
+            f"{ratings.name}: no rater can be compared with others, expected two who rated three of the same items"
+        )
 
     def mean(weights: Floats) -> dict[str, Floats]:
         values = [statistic(weights) for statistic in comparable]
