@@ -15,7 +15,7 @@ from itertools import accumulate, chain, repeat
 from operator import itemgetter
 from pathlib import PurePath
 from types import NoneType
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -307,7 +307,7 @@ def _is_picture(value: Any) -> bool:
     return pillow is not None and isinstance(value, pillow.Image)
 
 
-def _is_video(value: Any) -> bool:
+def _is_video(value: Any) -> TypeGuard[str | VideoData]:
     return isinstance(value, (str, VideoData)) and bool(value)
 
 
