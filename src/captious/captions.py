@@ -15,7 +15,7 @@ from itertools import accumulate, chain, repeat
 from operator import itemgetter
 from pathlib import PurePath
 from types import NoneType
-from typing import IO, TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -305,10 +305,6 @@ class Origin:
 def _is_picture(value: Any) -> bool:
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(value, pillow.Image)
-
-
-def _is_video(value: Any) -> TypeGuard[str | VideoData]:
-    return isinstance(value, (str, VideoData)) and bool(value)
 
 
 def _convert_frame(value: Any, name: str) -> ImageSource:
@@ -714,7 +710,7 @@ class CaptionSet(Memo):
     def find_clip(self, index: int) -> Clip | None:
         """Return the video of an item with its part. Raise InputError if its ``start`` and ``end`` are no part."""
         video = self.columns[VIDEO][index] if self.has_videos else None
-        if not _is_video(video):
+        if not isinstance(video, (str, VideoData)) or not video:
             return None
         part = tuple(self.columns[name][index] if name in self.columns else None for name in ("start", "end"))
         return Clip(video, *_parse_part(part, f"{self.name}: id {self.ids[index]!r}"))
