@@ -150,8 +150,10 @@ def _find_videos(table: ItemTable, most: int, written: str) -> list[tuple[Path, 
 
 
 def _format_size(number: int) -> str:
-    unit, size = next(one for one in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)) if number >= one[1] or one[0] == "KB")
-    return f"{number / size:.1f} {unit}"
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number / 1e3:.1f} KB"
 
 
 def _write_videos(table: ItemTable, videos: Sequence[tuple[Path, bool] | None], folder: Path) -> dict[str, Any]:
