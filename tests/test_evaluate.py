@@ -247,6 +247,17 @@ def test_swapped_ids_are_smelt(captions):
     assert not any("do the ids belong together?" in warning for warning in evaluate(captions, "rouge").warnings)
 
 
+def test_rows_of_several_systems_are_above_suspicion(captions):
+    """The next row is another system's caption of the same item, with the same references."""
+    rows = [
+        {"id": f"{key}#{system}", "caption": captions.candidates[index][0], "references": captions.references[index]}
+        for index, key in enumerate(captions.ids)
+        for system in ("A", "B", "C")
+    ]
+    warnings = evaluate(rows, "rouge").warnings
+    assert not any("do the ids belong together?" in warning for warning in warnings)
+
+
 def test_swapped_ids_are_smelt_in_an_alphabet_without_spaces():
     words = [
         "หมา", "แมว", "ปลา", "รถไฟ", "ดอกไม้", "จักรยาน", "กาแฟ", "หนังสือ", "ต้นไม้", "ทะเล",

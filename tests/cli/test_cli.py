@@ -157,6 +157,11 @@ def test_check(run, sample, tmp_path):
     code, out, _ = run("check", path)
     assert code == 2 and "caption is a number (5)" in out
     assert json.loads(run("check", path, "--json")[1])["findings"][0]["level"] == "error"
+    path.write_text('{"1": "a dog", "2": null}')
+    code, out, _ = run("check", path)
+    assert code == 2 and "pass --missing skip to leave it out" in " ".join(out.split())
+    code, out, _ = run("check", path, "--missing", "skip")
+    assert code == 0 and "1 left out: caption is null (id '2')" in " ".join(out.split())
     code, out, _ = run("check", "a cat sits")
     assert code == 2 and out == "a cat sits\nerror: a cat sits: no such file\n"
 

@@ -74,6 +74,13 @@ def test_a_list_beside_prose_of_an_unknown_name_stops_too(tmp_path):
     assert list(captions.candidates.values) == WORDS and captions["7"].references == tuple(PEOPLE[0])
 
 
+def test_a_list_beside_outputs_in_lists_of_one_stops_too(tmp_path):
+    path = put(tmp_path, captions=PEOPLE, model_output=[[text] for text in WORDS], tags=[["a dog runs", "x"]] * 4)
+    assert "`captions` and `model_output` could be the caption to score" in refused(path)
+    captions = read(path, reading=Reading(candidate_column="model_output"))
+    assert list(captions.candidates.values) == WORDS and captions["7"].references == tuple(PEOPLE[0])
+
+
 def test_a_list_alone_is_several_candidates(tmp_path):
     path = put(tmp_path, captions=PEOPLE, url=["http://x"] * 4, question=["What is in the picture?"] * 4)
     captions = read(path)

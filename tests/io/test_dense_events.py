@@ -358,3 +358,12 @@ def test_paragraphs_of_youcook2(shared_data, meteor_home, compiled_meteor):
         report = captious.evaluate(captions, ",".join(forms.values()), resampling=Resampling(0))
         for key, form in forms.items():
             assert 100 * report[form].corpus == pytest.approx(golden[f"yc2_{name}"][key], abs=2e-4), (name, key)
+
+
+def test_videos_of_several_sentences_are_no_swapped_files():
+    texts = {"v_a": "A dog runs. It sleeps.", "v_b": "A cat. It sits."}
+    two = {key: [*own, {"sentence": "Then it sits.", "timestamp": [9, 10]}] for key, own in PREDICTIONS.items()}
+    (found,) = captious.check(two, references=texts).errors
+    assert "pass reading=Reading(events='paragraph') if each text describes a whole video" in found.message
+    reading = Reading(events="paragraph")
+    assert not captious.check(two, references=texts, reading=reading).errors

@@ -45,6 +45,21 @@ def test_control_characters_and_halves_of_characters_are_removed_and_counted(odd
     assert any("removed from 1 text (id '3')" in warning for warning in report.warnings)
 
 
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json"])
+@pytest.mark.parametrize(
+    "odd", [None, {}, {"id": "z"}, {"caption": "a dog"}, {"id": "z", "caption": "a\0b"}, {"id": None, "caption": "a"}]
+)
+def test_a_row_that_cannot_be_used_names_the_option_that_skips_it(tmp_path, name, odd):
+    rows = [{"id": key, "caption": text} for key, text in TEXTS.items()]
+    rows.insert(7, odd)
+    path = tmp_path / name
+    path.write_text(json.dumps(rows) if name == "p.json" else "".join(json.dumps(row) + "\n" for row in rows))
+    assert f"{path}: {'entry' if name == 'p.json' else 'row'} 8: " in (message := refused(path))
+    assert "reading=Reading(missing='skip')" in message
+    captions = read(path, reading=SKIP)
+    assert captions.ids == tuple(TEXTS) and captions.skipped == 1
+
+
 def test_white_space_is_no_control_character():
     captions = read({"1": "a\tdog\x0bruns\r\nfast"})
     assert captions["1"].candidates == ("a\tdog\x0bruns\r\nfast",) and not captions.origin.cleaned
@@ -114,7 +129,7 @@ def test_a_file_in_utf16_is_named_as_such(tmp_path):
     path = tmp_path / "p.csv"
     path.write_bytes("id,caption\n1,a dog\n".encode("utf-16-le"))
     assert "is it UTF-16, or no text at all? UTF-16 is converted by: iconv -f UTF-16LE" in refused(path)
-    assert "holds a null character, expected text; is it UTF-16" in refused({"1": "a\0 \0d\0o\0g\0"})
+    assert "contains a null character, expected text; is it UTF-16" in refused({"1": "a\0 \0d\0o\0g\0"})
 
 
 def test_cells_of_any_length_are_read_and_the_limit_of_the_module_is_left_alone(tmp_path):

@@ -78,7 +78,7 @@ class GateRow:
     error: float
     """Standard error of the difference."""
     margin: float
-    """How much may be lost, in the unit of the metric."""
+    """The largest loss that passes, in the unit of the metric."""
     given: str
     """The margin as it was given, such as ``1%``."""
     verdict: Decision
@@ -95,7 +95,7 @@ class GateRow:
     items_to_decide: int | None
     """Items that would decide with power 0.8, if the difference stays as it is."""
     reason: str = ""
-    """Why the metric cannot pass, if not because of the test."""
+    """The reason why the metric cannot pass, if it is not the test."""
     decimals: int | None = None
 
 
@@ -123,7 +123,7 @@ class Gate(Result):
     rows: tuple[GateRow, ...]
     items: int
     unit: str
-    """What was resampled: items or shards."""
+    """The unit that was resampled: items or shards."""
     changed: float | None
     """Share of the items whose captions differ; None if that is unknown."""
     lost: tuple[LostCaption, ...]
@@ -516,12 +516,12 @@ def run_tests(
 
 def _describe_gap(sides: PairedSides, key: str) -> str:
     """Return a warning about items with a value in the base but not in the new system; they could hide a loss."""
-    ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
-    if sides.sharded or ours is None:
-        known = sides.lock.metrics[key] if ours is None and sides.lock is not None else ours
-        number = max(0, theirs.signature.unscored - (known.signature.unscored if known is not None else 0))
+    base, new = sides.base.measurements.get(key), sides.new.measurements[key]
+    if sides.sharded or base is None:
+        known = sides.lock.metrics[key] if base is None and sides.lock is not None else base
+        number = max(0, new.signature.unscored - (known.signature.unscored if known is not None else 0))
     else:
-        missing = [np.isnan(np.asarray(one.rows)).any(axis=1) for one in (ours, theirs)]
+        missing = [np.isnan(np.asarray(one.rows)).any(axis=1) for one in (base, new)]
         number = int((missing[1] & ~missing[0]).sum())
     plural = "" if number == 1 else "s"
     return f"{sides.new.name} has no value for {number:,} item{plural} that {sides.base.name} has one for" * (
@@ -575,9 +575,9 @@ def _make_card(sides: PairedSides, lost: LostCaption, item: Item) -> Entry:
     """Return the card of an item: both captions, the value of every metric before and after, and all references."""
     facts = []
     for key, label in sides.labels.items():
-        ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
-        decimals = 4 if theirs.metric.decimals is None else theirs.metric.decimals
-        values = [one.values[one.ids.index(item.id)] for one in (ours, theirs) if one is not None]
+        base, new = sides.base.measurements.get(key), sides.new.measurements[key]
+        decimals = 4 if new.metric.decimals is None else new.metric.decimals
+        values = [one.values[one.ids.index(item.id)] for one in (base, new) if one is not None]
         facts.append(f"{label} {' → '.join(f'{value:.{decimals}f}' for value in values)}")
     lines = [Line(lost.base, sides.base.name)] if lost.base is not None else []
     image = item.fields.get("image")

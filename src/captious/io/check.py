@@ -15,6 +15,7 @@ import numpy as np
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
 from captious.captions import CaptionSet, ImageData, Ragged, VideoSource
 from captious.errors import InputError
+from captious.io.columns import EVENT_COLUMN
 from captious.io.formats import get_name
 from captious.io.join import SKIP_ONE, format_first, join
 from captious.io.read import gather, reading_of
@@ -35,6 +36,10 @@ CLIP_WORDS = 55
 
 # The number of complaints of one kind that are listed; the rest are counted.
 LISTED = 5
+# The row of a complaint, the values that it quotes unless they are arguments, and its remarks: one kind has several.
+_ROW = re.compile(r".*?: (?:row|line|entry|id) [^\s:]+: ")
+_QUOTED = re.compile(r"""(?<!=)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_REMARK = re.compile(r" \([^()=]*\)")
 
 _TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
@@ -77,7 +82,7 @@ class Check(Result):
     name: str
     findings: Findings
     origin: str = ""
-    """What was read as captions, references and images."""
+    """The columns that were read as captions, references and images."""
 
     def __repr__(self) -> str:
         return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
@@ -177,7 +182,7 @@ def _check_languages(captions: CaptionSet) -> Iterable[Finding]:
         )
 
 
-# What happens to an empty caption.
+# Messages about empty captions.
 _KEPT = {
     "candidate": ": kept; metrics that count words give it a low value, metrics with a model give it none",
     "reference": ": kept; metrics that count words compare with it as a text without words, which lowers most values",
@@ -241,7 +246,8 @@ def _check_shapes(captions: CaptionSet) -> Iterable[Finding]:
     if not references.any():
         yield Finding("warning", "no references: only metrics that need none can be scored")
         return
-    if len(captions) > 1 and (references == 1).all() and (candidates > 1).all():
+    dense = EVENT_COLUMN in captions.columns  # the candidates of a video are its sentences
+    if len(captions) > 1 and (references == 1).all() and (candidates > 1).all() and not dense:
         yield Finding("error", "every item has several candidates and one reference: are the two files swapped?", True)
     elif len(captions) > 1 and (references == 1).all():
         yield Finding("note", "every item has one reference: values are lower than with five, and not comparable")
@@ -288,21 +294,30 @@ def _check_overlaps(captions: CaptionSet) -> Iterable[Finding]:
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
-    whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
-    words = [set(_split_words(captions.candidates[i][:1], whole)) for i in sample]
-    theirs, common = captions.references.once(
-        ("words", *sample, whole), lambda: _count_words([captions.references[i] for i in sample], whole)
+    is_unsplit = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
+    words = [set(_split_words(captions.candidates[i][:1], is_unsplit)) for i in sample]
+    reference_words, common = captions.references.once(
+        ("words", *sample, is_unsplit), lambda: _count_words([captions.references[i] for i in sample], is_unsplit)
     )
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
-    own = _compute_share(rare, theirs)
-    other = _compute_share(rare, theirs[1:] + theirs[:1])
+    own = _compute_share(rare, reference_words)
+    other = _compute_share(rare, _choose_others(reference_words))
     if any(rare) and own <= 1.5 * other + 0.02:
-        unit = "pairs of characters" if whole else "words"
+        unit = "pairs of characters" if is_unsplit else "words"
         message = (
             f"candidates share {own:.0%} of their rarer {unit} with their own references and {other:.0%} with those of "
             "another item: do the ids belong together?"
         )
         yield Finding("warning", message, True)
+
+
+def _choose_others(words: Sequence[set[str]]) -> list[set[str]]:
+    """Return for each item the words of the next one that has other references: rows of several systems share them."""
+    others = list(words[1:]) + list(words[:1])
+    for index in reversed(range(len(words))):
+        if others[index] == words[index]:
+            others[index] = others[(index + 1) % len(words)]
+    return others
 
 
 def _count_words(items: Iterable[Sequence[str]], pairs: bool) -> tuple[list[set[str]], Counter[str]]:
@@ -400,12 +415,12 @@ def format_count(ids: Sequence[str], what: str) -> str:
 
 def fold_complaints(complaints: Sequence[str]) -> Iterator[Finding]:
     """Yield the first `LISTED` complaints of each kind, and the number of the others."""
-    kinds: Counter[str] = Counter()
+    kinds: dict[str, list[str]] = {}
     for complaint in complaints:
-        kind = complaint.rsplit(": ", 1)[-1].split("(", 1)[0]
-        kinds[kind] += 1
-        if kinds[kind] <= LISTED:
+        kind = _ROW.sub("", _REMARK.sub("", _QUOTED.sub("…", complaint)), count=1)
+        kinds.setdefault(kind, []).append(complaint)
+    for kind, alike in kinds.items():
+        for complaint in alike[:LISTED]:
             yield Finding("error", complaint)
-    for kind, number in kinds.items():
-        if number > LISTED:
-            yield Finding("error", f"… and {number - LISTED} more like: {kind.strip()}")
+        if len(alike) > LISTED:
+            yield Finding("error", f"… and {len(alike) - LISTED:,} more like: {kind}")

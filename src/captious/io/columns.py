@@ -13,8 +13,9 @@ from captious.options import Reading
 
 # Columns of the image file; a caption set always calls it `image`.
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
-# Why an item has no image, in messages and reasons.
+# The reason of an item without an image or video, in messages.
 NO_SUCH = "no such image"
+NO_VIDEO = "no such video"
 # Column of the sound file.
 AUDIO_COLUMN = "audio"
 # Columns of the video; a caption set always calls it `video`.
@@ -142,7 +143,9 @@ def _find_prose(sample: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -
     prose = []
     for name in names:
         values = [] if name in known else [fields.get(name) for fields in sample]
-        texts = [value for value in values if isinstance(value, str) and len(value.split()) > 2]
+        # Some data sets have each output of a model in a list of its own.
+        single = [value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value for value in values]
+        texts = [value for value in single if isinstance(value, str) and len(value.split()) > 2]
         if len(texts) > 0.5 * len(values) and len(set(texts)) > 0.5 * len(texts):
             prose.append(name)
     return prose

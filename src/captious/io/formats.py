@@ -39,7 +39,7 @@ from captious.options import Reading
 
 # Bytes that are unpacked at a time.
 PART = 1 << 20
-# How a compressed file begins.
+# First bytes of compressed files.
 GZIP = b"\x1f\x8b"
 # Roles of objects that hold texts; the others hold ratings or scores.
 _TEXTS = ("captions", "references")

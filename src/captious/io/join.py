@@ -49,10 +49,11 @@ REPEATED = "occurs more than once"
 BLOCK = 10_000
 # Largest number of columns named in a message.
 SHOWN_COLUMNS = 12
+_SKIP_ROW = ", or reading=Reading(missing='skip') to leave the row out"
 _COLUMN_OPTIONS = {
-    "id": "; pass reading=Reading(id_column=...) if another column is the id",
-    "candidate caption": "; pass reading=Reading(candidate_column=...) if another column is the caption",
-    "reference caption": "; pass reading=Reading(references_column=...) if another column is the reference",
+    "id": f"; pass reading=Reading(id_column=...) if another column is the id{_SKIP_ROW}",
+    "candidate caption": f"; pass reading=Reading(candidate_column=...) if another column is the caption{_SKIP_ROW}",
+    "reference caption": f"; pass reading=Reading(references_column=...) if another column is the reference{_SKIP_ROW}",
 }
 # Number of rows used to guess the columns.
 SAMPLE = 50
@@ -212,7 +213,7 @@ def _explain_repeated_id(row: Row, key: str, first: str, reading: Reading) -> st
     styled = STYLE_COLUMN in row.fields and not reading.id_column
     ids = f"{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}"
     instead = f"reading=Reading(id_column='{ids}') where each style is an item"
-    swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
+    swapped = "" if reading.references is None else "swap the two files if this one contains the references, "
     other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
     if has_event_columns(row.fields.keys()):
         other = "reading=Reading(events='video') where each row is an event of a video"
@@ -849,7 +850,7 @@ def _get_texts(row: Row, column: str, what: str, complain: Complain, changes: Ch
     texts = []
     for text in (str(entry) for entry in entries if isinstance(entry, str)):
         if _is_utf16(text):
-            check_text(text, row.where, what, complain)
+            check_text(text, row.where, what, complain, SKIP_ONE)
             continue
         if not is_readable(text):
             text = clean_text(text)
@@ -885,11 +886,11 @@ def check_text(text: str, where: str, what: str, complain: Complain, remedy: str
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
-        complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode{remedy}")
+        complain(f"{where}: {what} contains half a character ({text[error.start]!r}), expected valid Unicode{remedy}")
         return None
     if "\0" in text:
         complain(
-            f"{where}: {what} holds a null character, expected text; is it UTF-16, or the padding of a tar?{remedy}"
+            f"{where}: {what} contains a null character, expected text; is it UTF-16, or the padding of a tar?{remedy}"
         )
         return None
     return text

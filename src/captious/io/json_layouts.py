@@ -79,6 +79,8 @@ def _parse_record(text: str, where: str) -> Row:
         raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {text[:60]!r}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
+    if record is None:  # an output that failed: a row without columns, which may be skipped
+        return Row(where, {})
     if not isinstance(record, dict):
         raise InputError(f'{where}: is {type(record).__name__}, expected an object such as {{"id": …}}')
     return Row(where, record)
@@ -200,6 +202,8 @@ def read_records(document: Sequence[Any], name: str) -> Iterator[Piece]:
         return
     for number, record in enumerate(document, start=1):
         where = f"{name}: entry {number}"
+        if record is None:
+            record = {}
         if not isinstance(record, Mapping):
             raise InputError(f"{where}: is {type(record).__name__}, expected an object with an id and a caption")
         yield Row(where, dict(record))

@@ -1,4 +1,4 @@
-"""Entries of the registry: which files a paper released, what it printed of them, and how the numbers are computed."""
+"""Entries of the registry: the files that a paper released, the numbers that it printed, and how to compute them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["score", "study", "lic", "count"]
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One line of a published table: what is measured, and what was printed."""
+    """One line of a published table with the printed numbers."""
 
     name: str = field(metadata=rule("what the paper calls it"))
     published: dict[str, float] = field(metadata=rule("a table of columns and printed numbers"))
@@ -32,9 +32,9 @@ class PublishedRow:
     within: float | None = None
     """Largest difference of a reproduced number; by default half a unit of the last digit."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why a number is missed, by column, where it is known."""
+    """The known reason why a number is not reproduced, by column."""
     origin: str = ""
-    """Where the printed numbers were read, where it is not the paper."""
+    """The source of the printed numbers, if it is not the paper."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class PublishedEntry:
     tables: tuple[PublishedTable, ...] = field(metadata=rule("a table for each, that is a line [[tables]]"))
     citation: str = ""
     source: str = ""
-    """Where to get the files."""
+    """The source of the files."""
     notes: tuple[str, ...] = field(default=(), metadata=rule("a list of lines"))
 
     @property
     def numbers(self) -> int:
-        """How many printed numbers it has."""
+        """The number of printed numbers."""
         return sum(len(row.published) for table in self.tables for row in table.rows)
 
 
@@ -111,9 +111,13 @@ class PublishedCell:
     """Largest difference of a reproduced number."""
     decimals: int
     reason: str = ""
-    """Why it is missed, or why it was not run."""
+    """The reason why the number is missed, or was not computed."""
     items: int | None = None
-    """How many captions or ratings it was computed from."""
+    """The number of captions or ratings that it was computed from."""
+    left_out: int = 0
+    """The number of items of the references without a caption of the system."""
+    origin: str = ""
+    """The source of the printed number, if it is not the paper."""
 
     @property
     def difference(self) -> float | None:
@@ -127,10 +131,20 @@ class PublishedCell:
             return "not run"
         return "reproduced" if abs(self.difference) <= self.within else "missed"
 
+    def describe_items(self) -> str:
+        """Return the number of items, and of how many if some are left out.
+
+        >>> PublishedCell("T", "ours", "BLEU", 1.0, 1.0, 0.1, 1, items=4982, left_out=18).describe_items()
+        '4,982 of 5,000'
+        """
+        if self.items is None:
+            return ""
+        return f"{self.items:,} of {self.items + self.left_out:,}" if self.left_out else f"{self.items:,}"
+
 
 def read_entry(path: Path) -> PublishedEntry:
     """Read an entry from a TOML file."""
-    table = parse_toml(read_text(path, "entry of a reproduction"), str(path), "entry of a reproduction")
+    table = parse_toml(read_text(path, "reproduction entry"), str(path), "reproduction entry")
     return parse_record(PublishedEntry, {"name": path.stem, **table}, str(path))
 
 

@@ -89,6 +89,13 @@ def test_a_wrong_pair_is_one_line(tmp_path, change, message):
         open_judgments(path)
 
 
+def test_a_misspelled_column_of_the_preferred_one_is_named(tmp_path):
+    rows = [{**row, "prefered": row["preferred"]} for row in pairs()]
+    message = r"expected a string, or a column 'preferred' beside two captions; did you mean 'prefered'\?"
+    with pytest.raises(InputError, match=message):
+        open_judgments(lines(tmp_path / "pairs.jsonl", without(rows, "preferred")))
+
+
 def test_a_recipe_of_pairs_needs_the_column_of_the_preferred_one(run, tmp_path):
     lines(tmp_path / "pairs.jsonl", without(pairs(), "preferred"))
     (tmp_path / "pairs.toml").write_text('kind = "pairs"\n[[layouts]]\nratings = "pairs.jsonl"\n')

@@ -126,7 +126,7 @@ class Amber(Metric):
     vectors: str = VECTORS
     """A spaCy model with word vectors, or ``none``."""
     cog: Literal["hallu", "nouns"] = "hallu"
-    """What Cog is divided by."""
+    """The divisor of Cog."""
     tagger: Literal["captious", "spacy", "nltk"] = "captious"
 
     name: ClassVar[str] = "amber"
@@ -151,12 +151,12 @@ class Amber(Metric):
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more is better, which is so for coverage alone."""
+        """Whether more is better, which is so only for coverage."""
         return self.value == "cover"
 
     @property
     def undefined_reason(self) -> str:
-        """What a caption without nouns, or an image without words, leaves undefined."""
+        """The values that are undefined for a caption without nouns, or an image without words."""
         return (
             "the caption has no noun of AMBER's words" if self.value in ("chair", "cog") else "the image has no words"
         )

@@ -166,7 +166,7 @@ class Chair(Metric):
 
     @property
     def undefined_reason(self) -> str:
-        """What a caption or an image without objects leaves undefined."""
+        """The values that are undefined for a caption or an image without objects."""
         if self.value == "recall":
             return "no object of the vocabulary is in the image"
         return "the caption names no object of the vocabulary"
@@ -465,5 +465,5 @@ def _format_truth(truth: ImageObjects) -> list[str]:
         return []
     lines = [f"in the image: {', '.join(sorted(truth.objects)) or 'nothing of the vocabulary'}"]
     if truth.captions_only:
-        lines.append(f"known from captions alone: {', '.join(sorted(truth.captions_only))}")
+        lines.append(f"known only from captions: {', '.join(sorted(truth.captions_only))}")
     return lines

@@ -14,7 +14,7 @@ from captious.metrics.judges._question_metric import (
     COLUMN,
     AnswerMark,
     GroupedQuestions,
-    OwnQuestions,
+    QuestionList,
     find_item_questions,
 )
 from captious.metrics.judges.judged import JudgeSetup
@@ -66,7 +66,7 @@ class CaptionQA(GroupedQuestions):
     value: Literal["score", "accuracy", "cannot"] = "score"
     """What becomes of the answers."""
     credit: float = 0.05
-    """What "cannot" earns above a guess."""
+    """The points that "cannot" earns above a guess."""
     yes_no: Literal["choices", "original"] = "choices"
     """Which questions get no option "cannot"."""
     seed: int = 0
@@ -84,7 +84,7 @@ class CaptionQA(GroupedQuestions):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not the score."""
+        """The label with the name of the value, if it is not the score."""
         return "CaptionQA" if self.value == "score" else f"CaptionQA {self.value}"
 
     @property
@@ -135,7 +135,7 @@ class CaptionQA(GroupedQuestions):
         """Score items as points and questions; a note says how much "cannot" to every question would earn."""
         scored = super().score_items(captions, state)
         lists = [find_item_questions(item, state.value.tables, self.answers == COLUMN) for item in captions]
-        questions = [one for own in lists if isinstance(own, OwnQuestions) for one in own.questions]
+        questions = [one for own in lists if isinstance(own, QuestionList) for one in own.questions]
         if self.value != "score" or not questions:
             return scored
         silent = [0.0 if self.is_yes_no(one) else self.mark(one, ChosenAnswer(CANNOT)).points for one in questions]

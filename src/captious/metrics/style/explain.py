@@ -97,7 +97,7 @@ class StyleWords(Result):
             Column("captions", bar=True),
         ]
         breaks = [index for index in range(1, len(rows)) if rows[index][:2] != rows[index - 1][:2]]
-        note = "CNG is the contrastive score; captions: how many of the style's captions hold the n-gram."
+        note = "CNG is the contrastive score; captions: how many of the style's captions contain the n-gram."
         charts = [_draw_chart(style, words) for style, words in self.words.items()]
         return Document(
             "N-grams with the highest contrastive score",
@@ -163,7 +163,7 @@ class StyleTable(Result):
 
     model: StyleModel
     scores: Mapping[str, Mapping[str, float | None]]
-    """Scores by n-gram and style; None where no style has the n-gram."""
+    """Scores by n-gram and style; None if no style has the n-gram."""
     contrast: Mapping[Weighting, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
     """The same under other weights than CNG."""
 
@@ -262,12 +262,12 @@ class ClosestStyles(Result):
 
     @property
     def caption(self) -> str:
-        """What is explained."""
+        """The item that is explained."""
         return self.why.id
 
     @property
     def tied(self) -> list[str]:
-        """The closest styles where several tie; scores that differ by rounding alone are equal."""
+        """The closest styles where several tie; scores that differ only by rounding are equal."""
         closest = [style for style, score in self.ranking if abs(score - self.ranking[0][1]) < TIE]
         return closest if len(closest) > 1 else []
 

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 from captious._core.frame_rules import FrameRule
 from captious.captions import CaptionSet, Clip, ImageSource
 from captious.models.chat.messages import ImageGroup
-from captious.models.clip_frames import ClipFrames, read_frames
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from captious.models.clip_frames import ClipFrames
+
 # Frames are sent as JPEG of this quality, their longer side reduced to this number of pixels.
 QUALITY, LONGEST_SIDE = 90, 768
-# What the text of a message says about its frames, before anything else.
+# The first sentence of a message with frames.
 SEVERAL = "These are {number} frames of one video, in order{times}."
 SINGLE = "This is a frame of a video{times}."
 
@@ -39,6 +40,9 @@ class FrameFiles:
 
     def load(self, clips: Sequence[Clip], rule: FrameRule, most: int) -> dict[Clip, ImageGroup | str]:
         """Return the frames of each clip, or why it has none; each clip is decoded once."""
+        # Judges and the studio import this module; only videos need the decoders.
+        from captious.models.clip_frames import read_frames
+
         keys = {clip: (clip, rule, most, get_runtime().upright, *_get_stamp(clip)) for clip in clips}
         with self.lock:
             missing = [clip for clip, key in keys.items() if key not in self.groups]
@@ -110,7 +114,7 @@ def _attach_frames(captions: CaptionSet, rule: FrameRule, most: int) -> tuple[Ca
 
 
 def count_frames(attached: CaptionSet) -> dict[str, int]:
-    """Count what a signature says of the frames of a set: clips that are short, cut or turned."""
+    """Count the clips of a set that are short, end too early or are stored rotated, for signatures."""
     groups = [image for image in attached.images if isinstance(image, ImageGroup)]
     return {name: sum(group.counts.get(name, 0) for group in groups) for name in ("short", "cut", "rotated")}
 
@@ -125,14 +129,14 @@ def encode_frame(image: Image) -> bytes:
 
 
 def describe_times(times: Sequence[float]) -> str:
-    """Return the sentence that says what the images of a message are.
+    """Return the sentence that introduces the images of a message.
 
     >>> describe_times([0.0, 1.25]), describe_times([math.nan, math.nan])
     ('These are 2 frames of one video, in order, at 0.0 s, 1.2 s.', 'These are 2 frames of one video, in order.')
     """
-    known = not any(math.isnan(time) for time in times)
-    shown = f", at {', '.join(f'{time:.1f} s' for time in times)}" if known else ""
-    return (SINGLE if len(times) == 1 else SEVERAL).format(number=len(times), times=shown)
+    has_times = not any(math.isnan(time) for time in times)
+    where = f", at {', '.join(f'{time:.1f} s' for time in times)}" if has_times else ""
+    return (SINGLE if len(times) == 1 else SEVERAL).format(number=len(times), times=where)
 
 
 def _get_stamp(clip: Clip) -> tuple[Any, ...]:

@@ -31,10 +31,8 @@ from captious.errors import InputError
 from captious.io.read import reading_of
 from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric, refuse_batches
-from captious.metrics.registry import DEFAULT, parse, parse_all
-from captious.metrics.requests import Specs, check_specs
-from captious.models.clip_frames import CLIP_DECODERS
-from captious.models.decoding import DECODERS
+from captious.metrics.registry import DEFAULT, parse
+from captious.metrics.requests import Specs
 from captious.options import Engine, Missing, Reading, Resampling, Runtime, check_settings, get_runtime, using
 from captious.runs.folder import FAILED, Run
 from captious.runs.marker import Marker
@@ -46,7 +44,8 @@ from captious.runs.shards.shard_plan import (
     claim_folder,
     collect_reading_facts,
     divide_limits,
-    read_first_captions,
+    need_images,
+    parse_for_shards,
     refuse_unready,
 )
 from captious.runs.source import PART, StoredItems
@@ -144,8 +143,7 @@ def score_shards(
     resampling, runtime = check_settings(resampling, runtime, progress)
     reading = reading_of(reading, references, images, missing, language)
     shards = expand(source, reading.format)
-    specs = metrics if add is None else add
-    chosen = parse_all(check_specs(specs), read_first_captions(specs, shards, reading))
+    chosen = parse_for_shards(metrics if add is None else add, shards, reading)
     for metric in chosen:
         metric.refuse_language(reading.language or "")
         refuse_batches(metric, "shards")
@@ -164,8 +162,10 @@ def score_shards(
             failed = work.score()
         finally:
             # Those of the serial executor; those of other workers end with them.
-            DECODERS.close()
-            CLIP_DECODERS.close()
+            if need_images(every):
+                from captious.models.clip_frames import close_decoders
+
+                close_decoders()
     return _finish(replace(run, marker=work.marker), every, resampling, failed)
 
 
@@ -258,7 +258,7 @@ class ShardScoring:
                 raise ShardsFailed(self.run.address, failed, len(self.run.marker.shards))
             if not any(summary.items for summary in finished.values()):
                 self.run.discard()
-                raise InputError("shards: none of them holds an item, expected at least one that does")
+                raise InputError("shards: none of them contains an item, expected at least one that does")
             return failed
         except InputError:
             corpus = [metric for metric in self.metrics if metric.needs_corpus]
@@ -270,11 +270,11 @@ class ShardScoring:
         """Return the metrics for which a part has no values, or values of another corpus; all if there is no part."""
         if summary is None:
             return list(self.metrics)
-        there = {one.metric: one.corpus for one in summary.metrics}
+        stored = {one.metric: one.corpus for one in summary.metrics}
         missing = []
         for metric in self.metrics if summary.items else ():
             key = str(metric)
-            if key not in there or corpora.get(key, there[key]) != there[key]:
+            if key not in stored or corpora.get(key, stored[key]) != stored[key]:
                 missing.append(metric)
         return missing
 
@@ -320,8 +320,8 @@ class ShardScoring:
 
     def _mark_incomplete(self, finished: Mapping[str, PartSummary], left: Mapping[Shard, Sequence[Metric]]) -> None:
         """Mark the run as incomplete if values will change, because the numbers on disk become outdated."""
-        there = {name: {one.metric for one in summary.metrics} for name, summary in finished.items()}
-        again = any(str(metric) in there.get(shard.name, ()) for shard, missing in left.items() for metric in missing)
+        stored = {name: {one.metric for one in summary.metrics} for name, summary in finished.items()}
+        again = any(str(metric) in stored.get(shard.name, ()) for shard, missing in left.items() for metric in missing)
         if again and self.run.marker.complete:
             replace(self.run, marker=replace(self.run.marker, complete=False)).write_marker()
 

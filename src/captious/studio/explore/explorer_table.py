@@ -146,6 +146,8 @@ class ItemTable:
     """All items with all columns, if they fit in memory; None if they are in DuckDB."""
     ratings: Mapping[tuple[int, int], Sequence[CaptionRating]] = field(default_factory=dict)
     """Ratings by item and system."""
+    missing_media: tuple[str, ...] = ()
+    """Which images, sounds or videos the runs name and nothing shows; also among the warnings."""
     folder: Any = None
     """The temporary folder, which is removed with the table."""
     sounds: Sounds = field(default_factory=lambda: Sounds(()))
@@ -305,8 +307,8 @@ class ItemTable:
         result: list[list[dict[str, Any] | None]] = []
         for system, run in enumerate(self.runs):
             rows = self.positions[system][np.asarray(items, dtype=np.int64)]
-            there = iter(run.rows.take(rows[rows >= 0].tolist()))
-            result.append([next(there) if row >= 0 else None for row in rows.tolist()])
+            present_rows = iter(run.rows.take(rows[rows >= 0].tolist()))
+            result.append([next(present_rows) if row >= 0 else None for row in rows.tolist()])
         return result
 
     def _read_whole_rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
@@ -325,8 +327,8 @@ class ItemTable:
             )  # those of this system's captions
             own = [columns[stored] for stored in names.values()]
             rows = (dict(zip(names, values, strict=True)) for values in zip(*own, strict=True))
-            there = (row is not None for row in columns[f"r{system}"])
-            result.append([row if has else None for row, has in zip(rows, there, strict=True)])
+            is_present = (row is not None for row in columns[f"r{system}"])
+            result.append([row if has else None for row, has in zip(rows, is_present, strict=True)])
         return result
 
     def read_values(self, system: int, score: int, step: int = 1) -> Floats:
@@ -366,7 +368,7 @@ def open_table(
     connection = _open_connection(Path(folder.name), held)
     if len(opened) > 1:
         _refuse_repeated(connection, opened)
-    whole = _load(connection, opened, scores, held)
+    items_table = _load(connection, opened, scores, held)
     if held:  # frees the memory that only loading needs
         connection.close()
         connection = _open_connection(Path(folder.name), held)
@@ -375,13 +377,14 @@ def open_table(
     warnings = tuple(dict.fromkeys(warning for run in opened for warning in run.run.marker.warnings))
     clips = Videos(addresses, videos)
     table = ItemTable(
-        tuple(opened), connection, pictures, scores, warnings, whole, folder=folder, sounds=sounds, videos=clips
+        tuple(opened), connection, pictures, scores, warnings, items_table, folder=folder, sounds=sounds, videos=clips
     )
     if not len(table):
         raise InputError(f"{opened[0].root}: contains no item")
     _refuse_strangers(opened, len(table))
     for media, column in ((pictures, "image"), (sounds, AUDIO_COLUMN), (clips, VIDEO)):
-        table.warnings += tuple(_warn_about_media(table, media, column))
+        table.missing_media += tuple(_warn_about_media(table, media, column))
+    table.warnings += table.missing_media
     if ratings is not None:
         _add_ratings(table, ratings)
     return table
@@ -602,8 +605,8 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
             ratings.setdefault(caption, []).append(rating)
     if not ratings:
         raise InputError(
-            f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
-            "an item with the name of a system, or with the caption itself"
+            f"{source}: no rating belongs to a caption of the runs ({example or 'it contains none'}), expected the id "
+            "of an item with the name of a system, or with the caption itself"
         )
     scores = tuple(_make_aspect_score(name, ratings) for name in _list_aspects(table.scores, ratings))
     items = sorted({item for item, _ in ratings})

@@ -12,7 +12,7 @@ from captious.render import Cell, Chart, Column, Document, Result, Section, Seri
 from captious.render.document import Value
 from captious.stats.auxiliary import gain_range
 from captious.stats.bootstrap import Estimate
-from captious.stats.looks import find_smallest
+from captious.stats.looks import find_smallest, look_factor
 from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note
 from captious.stats.survey import Target
 from captious.stats.tests import t_point
@@ -24,11 +24,11 @@ NO_GAIN = 1.02
 
 @dataclass(frozen=True)
 class SystemVerdict:
-    """What people would say of all captions of one system."""
+    """The estimated rating of all captions of one system."""
 
     system: str
     ranks: Ranks
-    """Two systems share a rank exactly if no test distinguishes them."""
+    """Two systems share a rank if and only if they do not differ significantly."""
     mean: Estimate
     """The estimate with the auxiliary metrics, if there are any."""
     ratings_only: Estimate
@@ -61,18 +61,21 @@ class VerdictContest:
 
 
 class VarianceParts(NamedTuple):
-    """The parts of an estimate's variance that shrink with more rated images and with more raters."""
+    """The variance of an estimate, divided into what shrinks with more rated images and with more raters."""
 
     images: float
+    """The variance between images."""
     raters: float
+    """The variance between raters."""
     fixed: float = 0.0
-    """What of ``images`` does not shrink before all captions are rated: that of the metrics' means over all of them."""
+    """The part of ``images`` that more ratings of the same captions do not reduce: the metrics' means over all captions
+    have it. It is below 0 for the target ``items``, where the variance of rated captions is subtracted."""
 
     def forecast(self, times: float, rated: float) -> float:
-        """Return ``images`` with ``times`` as many rated images, if a share ``rated`` of all captions is rated now.
+        """Forecast ``images`` for ``times`` as many rated images; the share ``rated`` of all captions is rated now.
 
-        Beyond all captions there must be new ones, and with them the fixed part shrinks too. A fixed part below 0 is
-        subtracted because the captions are exactly these; what is left is at least the share that is not rated yet.
+        More images than there are must be new ones, and they reduce the fixed part too. If the fixed part is below 0,
+        the variance stays above the share of captions that are not rated.
         """
         images = (self.images - self.fixed) / times
         if self.fixed < 0:
@@ -82,10 +85,12 @@ class VarianceParts(NamedTuple):
 
 @dataclass(frozen=True)
 class Gain:
-    """How many ratings without auxiliary metrics the ratings with them are worth."""
+    """The value of auxiliary metrics, as a number of ratings that would give the same intervals without them."""
 
     rated: int
+    """The number of rated captions."""
     factor: float
+    """The variance without auxiliary metrics, divided by that with them."""
     low: float
     high: float
 
@@ -102,38 +107,40 @@ class Gain:
     def __str__(self) -> str:
         number = f"{self.rated:,} rated captions"
         if self.factor < NO_GAIN:
-            return f"The auxiliary metric does not help here: your {number} count as {self.counts_as:,.0f}."
+            return f"Auxiliary metrics do not help here: your {number} count as {self.counts_as:,.0f}."
         low, high = self.rated * self.low, self.rated * self.high
         return f"Your {number} count as {self.counts_as:,.0f} ({low:,.0f}–{high:,.0f})."
 
 
 @dataclass(frozen=True)
 class SizePlan:
-    """How many captions must be rated for a given width, without and with auxiliary metrics."""
+    """The number of captions to rate for a given width, without and with auxiliary metrics."""
 
     half_width: float
     what: str
     """``mean`` or ``difference``."""
     rated: int
     needed: int | None
-    """Rated captions in total without auxiliary metrics, raters growing with them; None if no number is enough."""
+    """Rated captions in total without auxiliary metrics, if the number of raters grows with them; None if no number is
+    enough."""
     needed_using: int | None
-    """The same with them; None without auxiliary metrics."""
+    """Rated captions in total with auxiliary metrics; None if there are none, or no number is enough."""
     spread: float
-    """The numbers are right within a factor of 1 ± this."""
+    """The relative error of the numbers."""
     raters: int
+    """The number of raters of the pilot; 0 if they are not named."""
     needed_same_raters: int | None
-    """Rated captions by the same raters; None if they cannot reach it."""
+    """Rated captions in total by the raters of the pilot; None if no number is enough."""
     limit: float
-    """Half width that infinitely many captions of these raters would have."""
+    """Half width if these raters rated infinitely many captions."""
     captions: int
     """All captions, rated or not."""
     using: str = ""
 
     def __str__(self) -> str:
-        best = self.needed_using if self.using else self.needed
+        needed = self.needed_using if self.using else self.needed
         aim = f"For ± {self.half_width:g} of each {self.what}"
-        if best is not None and best <= self.rated:
+        if needed is not None and needed <= self.rated:
             return f"{aim}: reached, no more ratings are needed."
         parts = []
         if self.needed is not None:
@@ -148,16 +155,16 @@ class SizePlan:
                 text += f"cannot make the interval narrower than ± {self.limit:.2g}: invite more"
             else:
                 text += f"would need {self.needed_same_raters - self.rated:,} more"
-        if parts and (best or 0) > self.captions:
-            left = self.captions - self.rated
-            known = f"Only {left:,} captions are not rated yet" if left else "All these captions are rated"
-            text += f". {known}: the others must be of new images"
+        if parts and (needed or 0) > self.captions:
+            unrated = self.captions - self.rated
+            state = f"Only {unrated:,} captions are not rated yet" if unrated else "All these captions are rated"
+            text += f". {state}: the others must be of new images"
         return f"{text}."
 
 
 @dataclass(frozen=True)
 class PlanParts:
-    """What a plan is made from: variances of every mean or difference, and the sizes of the pilot."""
+    """The input of a plan: variances of every mean and difference, and the sizes of the pilot."""
 
     means: tuple[VarianceParts, ...]
     means_using: tuple[VarianceParts, ...]
@@ -174,7 +181,7 @@ class PlanParts:
 
 @dataclass(frozen=True)
 class QuestionVerdict:
-    """The verdict by one question: the systems, the best first, every two of them, and the gain."""
+    """The verdict by one question: the systems, the best first, tests of every two, and the gain."""
 
     question: str
     systems: tuple[SystemVerdict, ...]
@@ -186,20 +193,20 @@ class QuestionVerdict:
     ratings: int = 0
     parts: PlanParts | None = None
     slopes: Mapping[str, Any] = field(default_factory=dict)
-    """Slopes on standardized auxiliary values, and how they were made."""
+    """Labels of the auxiliary metrics in use, the method, and its slopes on standardized values."""
     covariance: tuple[tuple[float, ...], ...] = ()
     share: float | None = None
-    """The rating from which on captions are counted; None for means, win rates, and ratings that are yes or no."""
+    """The rating from which a caption is counted; None for means, win rates, and ratings that are yes or no."""
 
     @property
     def good(self) -> str:
-        """What the captions of a share are."""
+        """The words for a caption that is counted, such as *rated 4 or more*."""
         return "good" if self.share is None else f"rated {self.share:g} or more"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict(Result):
-    """What people would say of all captions, from the ratings of some: ``questions`` has the rating, then aspects."""
+    """Estimated ratings of all captions, from the ratings of some: ``questions`` has the rating, then aspects."""
 
     name: str
     questions: tuple[QuestionVerdict, ...]
@@ -210,7 +217,7 @@ class Verdict(Result):
     counts: str
     signature: str
     factor: str = ""
-    """Why intervals are wider than those of a single look; nothing if they are not."""
+    """The reason why intervals are wider than those of a single look; empty if they are not."""
     precision: float | None = None
     wanted_difference: float | None = None
     warnings: tuple[str, ...] = ()
@@ -233,7 +240,7 @@ class Verdict(Result):
 
     @property
     def gain(self) -> Gain | None:
-        """What the auxiliary metrics are worth by the first question; None without any."""
+        """The gain from the auxiliary metrics by the first question; None without any."""
         return self.questions[0].gain
 
     def plan(self, half_width: float, what: str = "mean") -> SizePlan:
@@ -259,13 +266,28 @@ class Verdict(Result):
             " + ".join(self.using),
         )
 
+    def forecast(self, images: int, boundary: float | None = None) -> float:
+        """Return the half width that the widest interval of a mean will have at this number of rated images.
+
+        The raters stay the same. ``boundary`` is that of a look (`stats.looks.look_boundaries`); by default it is the
+        only one.
+        """
+        parts = self.questions[0].parts
+        if parts is None:
+            raise ValueError("no forecast without a regression")
+        means = parts.means_using if self.using else parts.means
+        return _forecast_width(means, parts, images / parts.images, self.level, grow=False, boundary=boundary)
+
     def answer(self) -> str:
         """Return the verdict in one or two sentences."""
         first = self.questions[0]
         best, *others = first.systems
-        shown = _format_share if first.kind != "mean" else _format_mean
-        value = f"{shown(best.mean.value, first)} ({shown(best.mean.low, first, end=True)}–"
-        value += f"{shown(best.mean.high, first, end=True)})"
+        format_value = _format_share if first.kind != "mean" else _format_mean
+        value = format_value(best.mean.value, first)
+        if not math.isnan(best.mean.low):
+            value += (
+                f" ({format_value(best.mean.low, first, end=True)}–{format_value(best.mean.high, first, end=True)})"
+            )
         verb = {
             "mean": f"people would rate it {value}",
             "share": f"{value} of its captions are {first.good}",
@@ -273,11 +295,11 @@ class Verdict(Result):
         }[first.kind]
         if not others:
             return f"{best.system}: {verb}."
-        lost = {one.second for one in first.contests if one.first == best.system and one.differs(self.level)}
-        near = [one for one in others if one.system not in lost]
-        if not near:
-            return f"{best.system} wins: {verb}, and {others[0].system} {shown(others[0].mean.value, first)}."
-        names = ", ".join(one.system for one in near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
+        beaten = {test.second for test in first.contests if test.first == best.system and test.differs(self.level)}
+        tied = [one for one in others if one.system not in beaten]
+        if not tied:
+            return f"{best.system} wins: {verb}, and {others[0].system} {format_value(others[0].mean.value, first)}."
+        names = ", ".join(one.system for one in tied[:3]) + (f" and {len(tied) - 3} more" if len(tied) > 3 else "")
         return f"No winner yet: {best.system} is first ({verb}), but does not differ significantly from {names}."
 
     def document(self) -> Document:
@@ -357,9 +379,14 @@ class Verdict(Result):
             for one in questions
             for test in one.contests
         ]
-        note = "p: t test, two-sided, by leaving out images and raters; Holm's correction over the pairs of systems"
+        note = (
+            "p: t test, two-sided, by leaving out images and raters (sign test if all images agree); Holm's correction "
+            "over the pairs of systems"
+        )
         if self.factor:
             note = "without p-values: they are valid for one look only; a difference counts if its interval excludes 0"
+            if (number := max(len(one.contests) for one in questions)) > 1:
+                note += f". Intervals are as wide as needed to hold for all {number} pairs of systems together"
         return Table(key, "Each two systems", columns, rows, note)
 
     def data(self) -> dict[str, Any]:
@@ -392,8 +419,35 @@ def _format_share(value: float, question: QuestionVerdict, end: bool = False) ->
 
 
 def _compute_rater_limit(part: VarianceParts, raters: int, level: float) -> float:
-    """Return the half width that remains however many captions these raters rate."""
+    """Return the half width that remains if these raters rate infinitely many captions."""
     return t_point(level, raters - 1) * math.sqrt(part.raters) if raters > 1 else 0.0
+
+
+def _forecast_width(
+    variances: Sequence[VarianceParts],
+    parts: PlanParts,
+    times: float,
+    level: float,
+    grow: bool = True,
+    boundary: float | None = None,
+) -> float:
+    """Return the half width of the widest interval with ``times`` as many rated captions; infinite if they are too few.
+
+    ``grow`` and ``boundary`` are explained in `_find_needed` and `Verdict.forecast`.
+    """
+    raters = parts.raters * times if grow else parts.raters
+    degrees = parts.images * times - parts.strata
+    if parts.raters:
+        degrees = min(degrees, raters - 1)
+    if degrees < 1:
+        return math.inf
+    point = t_point(level, degrees) if boundary is None else look_factor(boundary, degrees)
+    share = 1 / times if grow else 1.0
+    rated = parts.rated / parts.captions
+    # What these raters would say is known of the captions that they rated.
+    unknown = (1 - rated * times) / (1 - rated) if parts.target == "ratings" and rated < 1 else 1.0
+    variance = (unknown * (one.forecast(times, rated) + one.raters * share) for one in variances)
+    return max(point * math.sqrt(max(one, 0.0)) for one in variance)
 
 
 def _find_needed(
@@ -401,27 +455,15 @@ def _find_needed(
 ) -> int | None:
     """Return the smallest number of rated captions with which the widest interval is ± ``half_width``.
 
-    Images grow with the captions; raters too, with ``grow``, so that each has as much to do as now. If the interval is
-    for these captions, there are no others to rate: the result is None if all of them are not enough.
+    The number of images grows with that of the captions. With ``grow`` the number of raters grows too, so that each has
+    as many ratings as now. Unless the target is ``world``, there are no other captions to rate: the result is None if
+    all of them are not enough.
     """
     if not grow and any(_compute_rater_limit(part, parts.raters, level) >= half_width for part in variances):
         return None
 
     def is_enough(number: int) -> bool:
-        times = number / parts.rated
-        raters = parts.raters * times if grow else parts.raters
-        degrees = parts.images * times - parts.strata
-        if parts.raters:
-            degrees = min(degrees, raters - 1)
-        if degrees < 1:
-            return False
-        point = t_point(level, degrees)
-        share = 1 / times if grow else 1.0
-        rated = parts.rated / parts.captions
-        # What these raters would say is known of the captions that they rated.
-        unknown = (1 - rated * times) / (1 - rated) if parts.target == "ratings" and rated < 1 else 1.0
-        variance = (unknown * (one.forecast(times, rated) + one.raters * share) for one in variances)
-        return all(point * math.sqrt(max(one, 0.0)) <= half_width for one in variance)
+        return _forecast_width(variances, parts, number / parts.rated, level, grow) <= half_width
 
     if parts.target != "world" and not is_enough(parts.captions):
         return None
