@@ -710,7 +710,7 @@ class CaptionSet(Memo):
     def find_clip(self, index: int) -> Clip | None:
         """Return the video of an item with its part. Raise InputError if its ``start`` and ``end`` are no part."""
         video = self.columns[VIDEO][index] if self.has_videos else None
-        if not (isinstance(video, (str, VideoData)) and video):
+        if not isinstance(video, (str, VideoData)) or not video:
             return None
         part = tuple(self.columns[name][index] if name in self.columns else None for name in ("start", "end"))
         return Clip(video, *_parse_part(part, f"{self.name}: id {self.ids[index]!r}"))

@@ -149,10 +149,9 @@ class Analysis:
     @property
     def signature(self) -> str:
         """Everything that moves the numbers, on one line."""
-        aspect = self.ratings.aspect if isinstance(self.ratings, Ratings) else ""
         parts = [
             f"study:{self.ratings.name}",
-            *([f"rating:{aspect}"] if aspect else []),
+            *([f"rating:{self.ratings.aspect}"] if isinstance(self.ratings, Ratings) and self.ratings.aspect else []),
             *([f"where:{self.where}"] if self.where else []),
             f"statistic:{self.statistic}",
             f"rows:{self.rows}",
