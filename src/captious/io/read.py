@@ -166,8 +166,8 @@ def _read_pieces_until_error(
     """Yield pieces up to the first row that cannot be parsed, then complain."""
     stopped = ""
     try:
-        options |= {"unpack_limit": reading.unpack_limit, "events": reading.events is not None}
-        yield from read_pieces(source, cleaned=changes.cleaned, **options)
+        options |= {"cleaned": changes.cleaned, "remarks": changes.remarks}
+        yield from read_pieces(source, reading=reading, **options)
     except InputError as error:
         stopped = str(error)
     if stopped:
