@@ -25,6 +25,7 @@ from captious.io.columns import ID_COLUMNS
 from captious.io.json_layouts import read_document, read_json, read_json_lines, read_mapping, read_records
 from captious.io.rows import (
     EXPECTED,
+    LeaveOut,
     Piece,
     Row,
     RowBlock,
@@ -32,6 +33,7 @@ from captious.io.rows import (
     decode_text,
     describe_value,
     is_suspicious,
+    refuse_row,
     refuse_unpacked,
     remove_halves,
 )
@@ -69,10 +71,12 @@ def read_pieces(
     harnesses: bool = True,
     unpack_limit: int = Reading.unpack_limit,
     cleaned: list[str] | None = None,
+    leave_out: LeaveOut = refuse_row,
 ) -> Iterator[Piece]:
     """Yield the rows of a source like `read_rows`, but in blocks if they are read by column.
 
-    Places of rows from which a lone surrogate was removed are added to ``cleaned``.
+    Places of rows from which a lone surrogate was removed are added to ``cleaned``. ``leave_out`` is called for rows of
+    JSON Lines, CSV and TSV that cannot be parsed.
     """
     name = get_name(source, role)
     if isinstance(source, FileList):
@@ -81,7 +85,7 @@ def read_pieces(
         rows = _read_object(source, name, role, ids)
         return group_event_rows(_translate_pieces(rows, get_harness(format)), name) if role in _TEXTS else rows
     content = _read_content(source, unpack_limit)
-    return _parse_pieces(content, name, format, harnesses, unpack_limit, cleaned)
+    return _parse_pieces(content, name, format, harnesses, unpack_limit, cleaned, leave_out)
 
 
 def _iterate_rows(pieces: Iterable[Piece]) -> Iterator[Row]:
@@ -132,6 +136,7 @@ def _parse_pieces(
     harnesses: bool,
     unpack_limit: int,
     cleaned: list[str] | None = None,
+    leave_out: LeaveOut = refuse_row,
 ) -> Iterator[Piece]:
     harness = get_harness(format)
     content = convert_to_utf8(content, name)
@@ -140,7 +145,7 @@ def _parse_pieces(
         rows = BINARY[format](content, name, unpack_limit)
     else:
         content = _replace_nulls(content, name)
-        rows = _READERS[format](content, name)
+        rows = _READERS[format](content, name, leave_out)
     rows = group_event_rows(_translate_pieces(rows, harness), name) if harnesses else rows
     return _remove_halves(rows, cleaned) if format not in BINARY and is_suspicious(content) else rows
 
@@ -421,13 +426,13 @@ def _read_webdataset(content: bytes, name: str, unpack_limit: int) -> Iterator[R
         yield Row(row.where, {**row.fields, "id": row.fields[KEY]}, keyed=True)
 
 
-def _read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
+def _read_delimited(content: bytes, name: str, leave_out: LeaveOut, delimiter: str) -> Iterator[Piece]:
     from captious.io._delimited import read_delimited
 
-    return read_delimited(content, name, delimiter)
+    return read_delimited(content, name, delimiter, leave_out)
 
 
-def _read_lines(content: bytes, name: str) -> Iterator[Piece]:
+def _read_lines(content: bytes, name: str, leave_out: LeaveOut) -> Iterator[Piece]:
     from captious.io._delimited import read_lines
 
     return read_lines(content, name)
@@ -445,7 +450,7 @@ def _read_parquet(content: bytes, name: str, unpack_limit: int) -> Iterator[Piec
     return parse_parquet(content, name, unpack_limit)
 
 
-_READERS: dict[str, Callable[[bytes, str], Iterator[Piece]]] = {
+_READERS: dict[str, Callable[[bytes, str, LeaveOut], Iterator[Piece]]] = {
     "json": read_json,
     "jsonl": read_json_lines,
     "csv": partial(_read_delimited, delimiter=","),

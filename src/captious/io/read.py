@@ -16,6 +16,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.columns import parse_image_number
 from captious.io.formats import get_name, read_pieces, read_text
 from captious.io.join import (
+    SKIP_ONE,
     Changes,
     Complain,
     Gathered,
@@ -163,10 +164,20 @@ def refuse_unused(reading: Reading) -> None:
 def _read_pieces_until_error(
     source: Any, complain: Complain, reading: Reading, changes: Changes, **options: Any
 ) -> Iterator[Piece]:
-    """Yield pieces up to the first row that cannot be parsed, then complain."""
+    """Yield pieces up to the first part that cannot be parsed, then complain."""
+
+    def leave_out(complaint: str, where: str) -> None:
+        if reading.missing == "skip":
+            changes.leave_out(complaint, where)
+            changes.lost.add(where)
+        else:
+            complain(f"{complaint}{SKIP_ONE}")
+
     stopped = ""
     try:
-        yield from read_pieces(source, unpack_limit=reading.unpack_limit, cleaned=changes.cleaned, **options)
+        yield from read_pieces(
+            source, unpack_limit=reading.unpack_limit, cleaned=changes.cleaned, leave_out=leave_out, **options
+        )
     except InputError as error:
         stopped = str(error)
     if stopped:
