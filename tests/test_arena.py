@@ -191,7 +191,7 @@ def test_a_model_that_refuses_images_judges_by_the_references(monkeypatch, runti
     known = {"references": REFERENCES, "images": tmp_path, "missing": "skip"}
     result = captious.arena(systems, "m", resampling=Resampling(0), runtime=runtime, **known)
     assert len(result.judged) == 2 and "|images:refused|" in result.signature
-    assert result.document().warnings == ["the model reads no images: it judged by the references alone"]
+    assert result.document().warnings == ["the model reads no images: it judged only by the references"]
 
 
 def test_two_systems_have_the_log_odds_of_their_wins_as_elo(monkeypatch, runtime):

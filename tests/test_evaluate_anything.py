@@ -212,7 +212,7 @@ WRONG = {
     ),
     "captions and references swapped": (
         lambda: captious.evaluate([{"image_id": 1, "caption": "a"}] * 2, references={"1": "a"}),
-        r"occurs more than once .*; swap the two files if this one holds the references, "
+        r"occurs more than once .*; swap the two files if this one contains the references, "
         r"pass reading=Reading\(several=True\)",
     ),
     "a metric as the number of the worst": (

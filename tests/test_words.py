@@ -47,3 +47,31 @@ def test_every_exception_is_used():
     for name, word in ALLOWED:
         texts = [text for _, text in words_of(SOURCES / name)]
         assert any(re.search(rf"\b{word}\b", text, re.IGNORECASE) for text in texts), (name, word)
+
+
+MESSAGE_DIALECT = (
+    r"holds|lacks|told apart|tell apart|go on with|gone on with|comes out|whoever|mended|stands in|lies in"
+)
+# A word that messages of a file may have, and why.
+ALLOWED_IN_MESSAGES = {
+    ("edits/_words.py", "holds"): "a list of verbs",
+}
+
+
+def messages_of(path):
+    """Yield the parts of strings that are sentences, such as messages and help: those with a space, no docstrings."""
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+        is_string = tokenize.tok_name[token.type] in ("STRING", "FSTRING_MIDDLE")
+        if is_string and '"""' not in token.string and " " in token.string:
+            yield token.start[0], token.string
+
+
+def test_messages_have_no_dialect():
+    found = []
+    for path in sorted(SOURCES.rglob("*.py")):
+        name = path.relative_to(SOURCES).as_posix()
+        for line, text in messages_of(path):
+            for match in re.finditer(rf"\b(?:{MESSAGE_DIALECT})\b", text, re.IGNORECASE):
+                if (name, match[0].lower()) not in ALLOWED_IN_MESSAGES:
+                    found.append(f"{name}:{line}: {match[0]}: {text[:60]}")
+    assert found == [], "see the table of words in CONTRIBUTING.md"

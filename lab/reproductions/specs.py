@@ -148,9 +148,14 @@ def _missing(names: Mapping[str, str]) -> Iterator[Row]:
     for name in names:
         published = PUBLISHED_RATES.get(name, (None, None, None))
         yield Row("Tables 1 and 5, average of SR_pos and SR_neg, %", name, published=published[2], note=NO_MODEL)
-    yield Row("Table 5", "other weights, learning rates, losses, shuffle rates", note="not run: not trained here")
-    yield Row("Table 2", "correlations on DeCapBench", note="not run: its captions and ratings are not at hand")
-    yield Row("Tables 3 and 4", "classification, ARO, SugarCrepe++", note="not run: the data are photographs")
+    grid = "not trained on drawn scenes; on photographs: python -m lab.reproductions grid"
+    yield Row("Table 5", "other weights, learning rates, losses, shuffle rates", note=grid)
+    yield Row("Table 2", "correlations on DeCapBench", note="not run: its ratings and photographs are not at hand")
+    yield Row("Table 3", "classification", note="not run: ImageNet and CIFAR are not at hand")
+    texts = (
+        "not run: the data are photographs; SugarCrepe++'s texts alone: captious probe compositionality --text-model"
+    )
+    yield Row("Tables 4 and 7", "ARO, SugarCrepe++", note=texts)
 
 
 def _cost() -> Iterator[Row]:

@@ -24,24 +24,24 @@ from lab.site.terminal import draw, record
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs/images"
 DEMO = captious.demo().folder
-# Commands whose page is shown.
+# Commands whose page is shown. They run on copies of the demo files, so that no page names a folder of this machine.
 REPORTS: dict[str, tuple[str, ...]] = {
     "study": (
-        *("study", "run", f"{DEMO}/ratings.jsonl", "-r", f"{DEMO}/references.json"),
-        *("--metrics", "bleu(n=4),rouge,cider,clipscore(captious-mini)", "--images", f"{DEMO}/images"),
+        *("study", "run", "ratings.jsonl", "-r", "references.json"),
+        *("--metrics", "bleu(n=4),rouge,cider,clipscore(captious-mini)", "--images", "images"),
     ),
     "stress": (
-        *("probe", "stress", f"{DEMO}/predictions/expert.json", "-r", f"{DEMO}/references.json"),
+        *("probe", "stress", "predictions/expert.json", "-r", "references.json"),
         *("--metrics", "bleu(n=4),rouge,cider", "--edits", "harm,damage,gaming"),
     ),
-    "bias": (*("bias", "lic", f"{DEMO}/bias.jsonl", "--label", "label", "--mask", "gender", "--seeds", "4"),),
+    "bias": (*("bias", "lic", "bias.jsonl", "--label", "label", "--mask", "gender", "--seeds", "4"),),
     "gate": (
-        *("gate", f"{DEMO}/predictions/solid.json", f"{DEMO}/predictions/expert.json"),
-        *("-r", f"{DEMO}/references.json", "--metrics", "cider,rouge", "--margin", "5%"),
+        *("gate", "predictions/solid.json", "predictions/expert.json"),
+        *("-r", "references.json", "--metrics", "cider,rouge", "--margin", "5%"),
     ),
     "hallucination": (
-        *("probe", "hallucination", f"{DEMO}/predictions/sloppy.json", f"{DEMO}/predictions/expert.json"),
-        *("--metric", f"chair(objects={DEMO}/objects.jsonl,vocabulary={DEMO}/objects.txt)"),
+        *("probe", "hallucination", "predictions/sloppy.json", "predictions/expert.json"),
+        *("--metric", "chair(objects=objects.jsonl,vocabulary=objects.txt)"),
     ),
 }
 PADDING = ("a", "two", "of", "in", "the", "and", "there", "are", "on", "field", "to")
@@ -51,8 +51,9 @@ SIZE = {"width": 1180, "height": 860}
 def report(name: str, page: Any) -> None:
     """A picture of the page that a command writes."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        subprocess.run([sys.executable, "-m", "captious", *REPORTS[name], "--out", str(out)], check=True)
+        copies, out = Path(folder) / "demo", Path(folder) / "out"
+        shutil.copytree(DEMO, copies)
+        subprocess.run([sys.executable, "-m", "captious", *REPORTS[name], "--out", str(out)], check=True, cwd=copies)
         _take(page, next(out.glob("*.html")), name)
 
 
@@ -83,7 +84,7 @@ def _take(page: Any, file: Path, name: str) -> None:
 @contextmanager
 def serving(*arguments: str, link: str = r"(http\S+)") -> Iterator[str]:
     """A command that serves pages, and the link that it prints."""
-    command = [sys.executable, "-m", "captious", *arguments, "--no-browser", "--port", "8799"]
+    command = [sys.executable, "-m", "captious", *arguments, "--no-browser", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

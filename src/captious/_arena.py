@@ -402,7 +402,7 @@ class Arena(Result):
             for reason, ids in sorted(failed.items(), key=lambda entry: -len(entry[1]))
         ]
         if self.blind:
-            warnings.append("the model reads no images: it judged by the references alone")
+            warnings.append("the model reads no images: it judged only by the references")
         if self.estimates[CHANGED].value > 0.5:
             warnings.append(
                 "most verdicts change with the order of the captions: the judge cannot tell these captions apart"

@@ -66,7 +66,7 @@ Test = Literal["randomization", "bootstrap"]
 NAN = float("nan")
 # The name of the paired tests in data frames and files.
 DIFFERENCES = "differences"
-# Most systems that the title of the page names.
+# Largest number of systems that the title of the page names.
 NAMED = 4
 
 
@@ -539,9 +539,9 @@ def _pair_shards(
     reports = {name: restrict_to_shards(report, keys, shards, resampling) for name, report in reports.items()}
 
     def statistics(baseline: str, system: str, key: str) -> StatisticPair:
-        ours, theirs = (reports[name].measurements[key] for name in (baseline, system))
-        scored = min(one.signature.items - one.signature.unscored for one in (ours, theirs))
-        return StatisticPair(ours.statistic, theirs.statistic, scored)
+        first, second = (reports[name].measurements[key] for name in (baseline, system))
+        scored = min(one.signature.items - one.signature.unscored for one in (first, second))
+        return StatisticPair(first.statistic, second.statistic, scored)
 
     units = sum(1 for part in next(iter(reports.values())).parts if part.items)
     remarks = [
@@ -686,8 +686,8 @@ def group_by_system(lines: Mapping[str, Sequence[str]]) -> list[str]:
 
 def pair_statistics(baseline: Measurement, system: Measurement) -> StatisticPair:
     """Return one metric of two systems on the items for which both have a row, so that the test stays paired."""
-    ours, theirs = _mask_unshared(baseline, system)
-    return StatisticPair(ours.statistic, theirs.statistic, len(ours.ids) - len(ours.reasons))
+    first, second = _mask_unshared(baseline, system)
+    return StatisticPair(first.statistic, second.statistic, len(first.ids) - len(first.reasons))
 
 
 def _mask_unshared(baseline: Measurement, system: Measurement) -> tuple[Measurement, Measurement]:
@@ -695,11 +695,11 @@ def _mask_unshared(baseline: Measurement, system: Measurement) -> tuple[Measurem
         return baseline, system
     without = np.isnan(np.asarray(baseline.rows)).any(axis=1) | np.isnan(np.asarray(system.rows)).any(axis=1)
     reasons = {key: "" for key, left_out in zip(baseline.ids, without.tolist(), strict=True) if left_out}
-    ours, theirs = (
+    first, second = (
         replace(side, rows=np.where(without[:, None], np.nan, np.asarray(side.rows)), reasons=reasons)
         for side in (baseline, system)
     )
-    return ours, theirs
+    return first, second
 
 
 def _list_remarks(reports: Mapping[str, Report], differences: Sequence[Difference]) -> tuple[str, ...]:

@@ -204,8 +204,8 @@ def _keep_parts(report: Report, captions: CaptionSet, measurements: Mapping[str,
 
 def set_language(captions: CaptionSet, report: Report) -> CaptionSet:
     """Return the captions in the language of a report; raise InputError if they have another one."""
-    theirs = report.captions.language
-    if captions.language not in ("", theirs):
-        named = theirs or "no language"
+    language = report.captions.language
+    if captions.language not in ("", language):
+        named = language or "no language"
         raise InputError(f"{captions.name}: language={captions.language!r}, {report.name} was scored with {named}")
-    return replace(captions, language=theirs)
+    return replace(captions, language=language)

@@ -35,7 +35,7 @@ Undecided = Literal["warn", "fail"]
 
 # The largest whole number if an option sets no limit: beyond it arrays change their type, and no run would end.
 LARGEST = 2**31 - 1
-# Most times that a question is asked again: seeds of servers have 32 bits.
+# Largest number of times that a question is asked again: seeds of servers have 32 bits.
 MOST_REPEATS = 2000
 # Bootstrap resamples, permutations of a paired test, random seed, confidence level: defined only here.
 SAMPLES, PERMUTATIONS, SEED, LEVEL = 1000, 10_000, 12345, 0.95

@@ -338,7 +338,7 @@ def _make_items(references: Any, images: Any) -> CaptionSet:
 def _refuse_unfit(metric: Metric, items: CaptionSet, later: Collection[Need]) -> None:
     """Raise InputError for a metric that cannot score one caption, or whose inputs are missing for every item."""
     if "several candidates" in metric.needs:
-        raise InputError(f"{metric} compares several captions of an item, expected metrics that score a caption alone")
+        raise InputError(f"{metric} compares several captions of an item, expected metrics that score one caption")
     if "events" in metric.needs:
         raise InputError(
             f"{metric} scores all events of a video together, and a scorer scores single captions; use "

@@ -76,3 +76,18 @@ def test_an_audit_compares_its_captioners(planted):
     assert "Spearman's correlation of the captioners' LIC: linear and words 1.00" in table.note
     assert "Differences of LIC" in format_text(result.document())
     assert result.document().data["differences"][0]["p_holm"] < 0.05
+    assert "are significant (Holm" not in format_text(result.document())
+
+
+def test_of_many_differences_the_terminal_names_the_significant_ones(planted, monkeypatch):
+    monkeypatch.setattr("captious.bias.audit.SHOWN_DIFFERENCES", 2)
+    protocol = Protocol(Mask.from_name("gender"), seeds=get_published_seeds(3))
+    captioners = [planted(bias, 0.2, name=name) for name, bias in (("strong", 0.9), ("weak", 0.2), ("none", 0.2))]
+    result = audit(captioners, protocol, [Linear()])
+    (table,) = result._build_differences()
+    significant = [row for row in table.rows if row[-1] < 0.05]
+    assert table.detail and 0 < len(significant) < 3
+    text = " ".join(format_text(result.document()).split())
+    assert f"{len(significant)} of 3 are significant (Holm-adjusted p < 0.05)" in text
+    assert all(f"linear: {row[1]} less {row[2]} {row[3].value:+.1f} (" in text for row in significant)
+    assert len(result.document().data["differences"]) == 3

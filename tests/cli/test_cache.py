@@ -130,7 +130,7 @@ def test_prune_asks_for_exactly_one_thing(refused):
     for arguments in ((), ("--all", "--damaged")):
         assert "expected one of" in refused("prune", *arguments)
     assert "did you mean 'clip'" in refused("prune", "--encoder", "klip")
-    assert "is no size" in refused("prune", "--keep", "little")
+    assert "is not a size" in refused("prune", "--keep", "little")
 
 
 @pytest.fixture

@@ -52,11 +52,11 @@ def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monke
 
 def test_the_files_are_copied_and_the_printed_commands_run_on_them(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, err = run("demo", "--files", "examples")
+    code, out, err = run("demo", "--files", "demo-files")
     assert code == 0, err
-    copies = sorted(path.relative_to("examples") for path in Path("examples").rglob("*"))
+    copies = sorted(path.relative_to("demo-files") for path in Path("demo-files").rglob("*"))
     assert copies == sorted(path.relative_to(DEMO) for path in DEMO.rglob("*"))
-    assert Path("examples/references.json").read_bytes() == (DEMO / "references.json").read_bytes()
+    assert Path("demo-files/references.json").read_bytes() == (DEMO / "references.json").read_bytes()
     # Every file and folder of the set is described.
     assert {path.name for path in DEMO.iterdir()} == {name.strip("/") for name in CONTENTS}
     assert all(name in out for name in CONTENTS)

@@ -73,7 +73,7 @@ def test_images_alike_by_vectors_in_a_file(captious, captions, tmp_path):
     where = ("--out", tmp_path / "neg.jsonl", "--image-features", tmp_path / "v.npz")
     done = captious("negatives", captions, "--kinds", "hard", *where)
     assert done.returncode == 0, done.stderr
-    assert "1 images without a vector are alike by captions alone, such as 5 (not in v.npz)" in done.stderr
+    assert "1 images without a vector are compared only by captions, such as 5 (not in v.npz)" in done.stderr
     rows = [json.loads(line) for line in (tmp_path / "neg.jsonl").open()]
     assert {row["done"].get("by") for row in rows} == {"image", "cider"}
     assert "image" not in {row["done"].get("by") for row in rows if row["id"] == "5"}

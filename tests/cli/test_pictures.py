@@ -1,5 +1,6 @@
 """Pictures of texts: ``captious make pictures``, and the probes of painters, as a user types them."""
 
+import csv
 import json
 
 import pytest
@@ -111,6 +112,8 @@ def test_several_painters_side_by_side(run, texts, tmp_path, monkeypatch):
     facts = json.loads(printed)
     # mixer knows the color of the first text only, drawn the first two texts; two seeds each.
     assert code == 0 and facts["painters"] == ["mixer", "drawn"] and facts["unpainted"] == [4, 2]
+    with (out / "painters.csv").open(encoding="utf-8", newline="") as file:
+        assert [row[-2:] for row in csv.reader(file)][1:] == [["2", "4"], ["4", "2"]]
     page = (out / "index.html").read_text()
     assert page.count("data:image/webp") == 6 and page.index("mixer") < page.index("drawn")
     for folder, number in (("painter-1", 2), ("painter-2", 4)):

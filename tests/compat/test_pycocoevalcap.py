@@ -145,7 +145,7 @@ def test_document_frequencies_without_captions():
     scorer.compute_doc_freq()
     assert scorer.document_frequency[("a",)] == 2 and scorer.document_frequency[("a", "dog")] == 1
     assert scorer.document_frequency[("bus",)] == 0 and len(scorer.crefs) == 2
-    with pytest.raises(InputError, match="res: id 0 holds None, expected a tokenized text"):
+    with pytest.raises(InputError, match="res: id 0 is None, expected a tokenized text"):
         scorer.compute_score()
 
 
@@ -186,7 +186,7 @@ def test_scores_follow_the_order_of_the_references_whatever_that_of_the_candidat
         ({7: ["a"]}, {7: ["a", "b"]}, "res: id 7 has 2 captions, expected a list of one caption"),
         ({7: ["a"]}, {7: "a dog"}, "res: id 7 has 'a dog', expected a list of one caption"),
         ({7: []}, {7: ["a"]}, "gts: id 7 has 0 captions, expected a list of at least one reference"),
-        ({7: [None]}, {7: ["a"]}, "gts: id 7 holds None, expected a tokenized text"),
+        ({7: [None]}, {7: ["a"]}, "gts: id 7 is None, expected a tokenized text"),
         (["a"], ["a"], "gts is list, expected {image id: [captions]}"),
         ({}, {}, "gts and res are empty, expected captions by image id"),
     ],

@@ -239,7 +239,7 @@ def test_runs_of_shards_resample_shards(systems, tmp_path):
     assert result.unit == "shards" and result.changed is None and len(result.lost) == 10
     assert result.verdict == "pass" and any("the tests compare 6 shards" in line for line in result.warnings)
     assert "bootstrap(300,shards," in str(result)
-    with pytest.raises(InputError, match="solid: holds no statistics of its items"):
+    with pytest.raises(InputError, match="solid: has no statistics of its items"):
         lock_system(tmp_path / "lock.json", tmp_path / "solid")
 
 

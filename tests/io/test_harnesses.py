@@ -333,7 +333,7 @@ def test_damaged_logs_name_the_row(tmp_path):
     with pytest.raises(InputError, match=re.escape("review.jsonl: row 1: sample_score has no score with a prediction")):
         read(path)
     path.write_text('{"doc_id": 1, "filtered_resps": ["a", "b"]}')
-    with pytest.raises(InputError, match="row 1: filtered_resps holds 2 captions, expected one"):
+    with pytest.raises(InputError, match="row 1: filtered_resps contains 2 captions, expected one"):
         read(path)
 
 

@@ -158,7 +158,7 @@ def test_a_file_in_utf16_is_named_as_such(tmp_path):
     path = tmp_path / "p.csv"
     path.write_bytes("id,caption\n1,a dog\n".encode("utf-16-le"))
     assert "is it UTF-16, or no text at all? UTF-16 is converted by: iconv -f UTF-16LE" in refused(path)
-    assert "holds a null character, expected text; is it UTF-16" in refused({"1": "a\0 \0d\0o\0g\0"})
+    assert "contains a null character, expected text; is it UTF-16" in refused({"1": "a\0 \0d\0o\0g\0"})
 
 
 def test_cells_of_any_length_are_read_and_the_limit_of_the_module_is_left_alone(tmp_path):

@@ -255,7 +255,7 @@ def test_a_caption_in_utf16_is_read_with_its_mark_and_refused_without(shard, enc
     result = read_shard(shard([("0.txt", "a dog".encode(encoding)), *sample("1", "a cat")]))
     marked = encoding == "utf-16"
     assert result.captions.candidates[0] == (("a dog",) if marked else ("a cat",))
-    assert result.faults == ({} if marked else {"caption holds a null character": 1})
+    assert result.faults == ({} if marked else {"caption contains a null character": 1})
 
 
 def test_the_column_of_the_json_may_be_named_where_some_samples_have_caption_files(shard):
@@ -335,7 +335,7 @@ def test_a_name_that_is_not_utf8_is_counted(shard):
     header[148:156] = b"%06o\0 " % sum(header)
     result = read_shard(shard(content[:1024] + header + content[1536:]))
     assert result.captions.ids == ("good",) and list(result.faults.values()) == [1]
-    assert "holds half a character" in next(iter(result.faults))
+    assert "contains half a character" in next(iter(result.faults))
 
 
 def test_a_tar_without_samples_is_a_shard_without_an_item(shard):

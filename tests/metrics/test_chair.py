@@ -299,7 +299,7 @@ def test_the_page_shows_the_marked_caption_and_what_only_captions_know(tmp_path)
     first, second = metric.page_explanations(captions, [0, 1], metric.prepare(captions))
     assert first.summary == "1 of 3 mentions wrong: cat"
     lines = [str(line) for line in first.sections[0].paragraphs]
-    assert lines[1:] == ["in the image: cup, dog", "known from captions alone: cup"]
+    assert lines[1:] == ["in the image: cup, dog", "known only from captions: cup"]
     assert second.summary == "image 99 is not in objects.parquet"
     assert str(second.sections[0].paragraphs[0]) == "candidate: A [cat]?."
 

@@ -153,8 +153,8 @@ def test_an_item_with_one_candidate_has_no_value_and_a_reason():
 
 def test_candidates_without_words_have_no_value_and_a_reason():
     captions = CaptionSet.of({"1": ["", ""], "2": ["a b", "c d"]}, {"1": ["a"], "2": ["c"]})
-    assert Lsa().measure(captions).reasons == {"1": "no candidate holds a token"}
-    assert SelfCider().measure(captions).reasons == {"1": "no candidate holds an n-gram with weight"}
+    assert Lsa().measure(captions).reasons == {"1": "no candidate has a token"}
+    assert SelfCider().measure(captions).reasons == {"1": "no candidate has an n-gram with weight"}
 
 
 def test_a_set_with_single_candidates_only_is_refused_with_the_remedy():

@@ -104,7 +104,7 @@ class _Trigger:
 def test_a_worker_that_dies_costs_one_clip(clips, explode):
     good = Clip(str(clips / "counter.mp4"))
     first, dead, last = read([good, Clip(Bomb(os._exit, 3)), good])
-    assert dead.fault == "bomb: brought its decoder down" and len(first.images) == len(last.images) == 10
+    assert dead.fault == "bomb: crashed its decoder" and len(first.images) == len(last.images) == 10
 
 
 @pytest.mark.shared_data

@@ -1,4 +1,4 @@
-"""captious-mini knows drawn scenes alone; asked about anything else it says so."""
+"""captious-mini knows only drawn scenes; asked about anything else it says so."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_the_reasons(drawings, photos):
     known, foreign = ["a red ball", "a dog"], ["a skateboarder grinds down the railing"]
     assert describe_mismatch(mini, known, drawings) == ""
     both = describe_mismatch(mini, foreign, photos)
-    assert "4 of 4 images looked at are no drawings and" in both and "of the words are unknown to it" in both
+    assert "4 of 4 images that were checked are not drawings and" in both and "of the words are unknown to it" in both
     assert "words" not in describe_mismatch(mini, known, photos)
     assert "images looked at" not in describe_mismatch(mini, foreign, drawings)
 
@@ -49,13 +49,13 @@ def test_a_metric_on_photographs_warns(metric, drawings, photos):
         ids = [str(number) for number in range(len(paths))]
         captions = CaptionSet.of(dict.fromkeys(ids, "a red ball"), columns={"image": paths})
         warnings = parse(metric).measure(captions).warnings
-        assert any("knows drawn scenes alone" in line for line in warnings) == said
+        assert any("knows only drawn scenes" in line for line in warnings) == said
 
 
 def test_a_probe_on_photographs_says_so(photos):
     ids = [str(number) for number in range(len(photos))]
     captions = CaptionSet.of(dict.fromkeys(ids, "a red ball"), columns={"image": photos})
-    assert "knows drawn scenes alone" in " ".join(probe_retrieval(captions, ["captious-mini"]).notes)
+    assert "knows only drawn scenes" in " ".join(probe_retrieval(captions, ["captious-mini"]).notes)
 
 
 def test_another_encoder_is_not_asked(photos):

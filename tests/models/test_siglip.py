@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,5 +198,8 @@ def test_features_of_siglip2_are_those_of_transformers(shared_data):
     assert tokens.ids.tolist() == expected["tokens"]
     assert np.abs(encoder.text_features(tokens.ids) - np.array(expected["caption_features"])).max() < 1e-5
     texts = text_features(encoder, captions)
-    images = image_features(encoder, [str(folder / Path(row["image"])) for row in rows])
+    paths = [str(folder / row["image"]) for row in rows]
+    raw = image_features(encoder, paths, raw=True)
+    assert np.abs(raw.rows[raw.index] - np.array(expected["image_features"])).max() < 1e-5
+    images = image_features(encoder, paths)
     assert np.abs(cosines(images, texts) - np.array(expected["cosine"])).max() < 1e-5

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from captious._core.sizes import parse_size
 from captious.errors import InputError
 from captious.models import segments as _segments
 from captious.models import store as stores
@@ -246,7 +247,7 @@ def test_drafts_of_killed_processes_go_once_they_are_old(tmp_path):
 @pytest.mark.parametrize("text", ["", "many", "2 XB", "-1", "9" * 400])
 def test_a_size_that_is_none(text, monkeypatch):
     with pytest.raises(InputError, match="expected such as"):
-        stores.parse_size(text)
+        parse_size(text)
     if text:
         monkeypatch.setenv("CAPTIOUS_CACHE_LIMIT", text)
         with pytest.raises(InputError, match="CAPTIOUS_CACHE_LIMIT"):

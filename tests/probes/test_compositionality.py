@@ -224,3 +224,13 @@ def test_long_captions_are_cut_as_in_aro(tmp_path):
     (contest,) = read_contests([lines(tmp_path / "c.jsonl", [{"id": "1", "references": [long]}])]).contests
     assert contest.right == (" ".join(long.split()[:30]),)
     assert all(len(text.split()) == 30 for _, text in contest.wrong)
+
+
+@pytest.mark.shared_data
+def test_rows_of_sugarcrepe_pp_that_nobody_can_get_right_are_counted(shared_data):
+    """The README beside the data names two rows of swap_obj and one of replace_att."""
+    contests = read_contests([shared_data / "sugarcrepe_pp" / "swap_obj.jsonl.gz"], text_only=True)
+    assert contests.describe_flaws() == ["2 with a wrong caption that equals a right one: a miss for every metric"]
+    contests = read_contests([shared_data / "sugarcrepe_pp" / "replace_att.jsonl.gz"], text_only=True)
+    assert contests.describe_flaws() == ["1 with two equal right captions"]
+    assert read_contests([shared_data / "sugarcrepe_pp" / "swap_att.jsonl.gz"], text_only=True).describe_flaws() == []

@@ -184,6 +184,16 @@ def test_a_plot_is_drawn_into_axes_of_the_user(samples):
         sample.plot(ax=plt.subplots(3)[1])
 
 
+def test_numbers_beside_rows_stay_inside_axes_of_the_user(samples):
+    """Otherwise they are written over the next axes of the user's figure."""
+    figure, (one, other) = plt.subplots(1, 2, figsize=(11, 4))
+    sample = samples.Sample()
+    sample.plot(ax=one)
+    figure.canvas.draw()
+    written = [text.get_window_extent() for child in one.child_axes for text in child.texts]
+    assert written and max(box.x1 for box in written) <= one.get_window_extent().x1 < other.get_window_extent().x0
+
+
 def test_names_are_never_read_as_tex(tmp_path):
     chart = Chart("lines", [Series("$x^", ("$a_", "b$"), (1, 2)), Series("$y^", ("$a_", "b$"), (2, 1))], "$t^", "$n_")
     Document("d", sections=[chart]).plot().savefig(tmp_path / "chart.png")  # matplotlib refuses broken TeX

@@ -1,12 +1,14 @@
 """Published numbers beside computed ones: entries, tolerances, misses, what cannot be run, and the command."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from captious.cli.app import build_app
 from captious.errors import InputError
+from captious.render import Table
 from captious.reproductions import PublishedEntry, PublishedRow, PublishedTable, find_entry, list_entries, reproduce
 
 PERFECT = {"1": "a red bus on the street", "2": "two dogs play on the grass"}
@@ -50,7 +52,7 @@ def test_tolerances_and_standard_deviations_of_an_entry(folder):
 def test_a_miss_has_its_reason_and_the_answer_comes_first(folder):
     result = reproduce(make_entry(90.0, reasons={"BLEU-4": "a misprint"}), folder)
     assert result.exit_code == 1 and result.cells[0].reason == "a misprint"
-    start = "A toy toy: 0 of 1 published numbers are reproduced; 1 is missed, by most ours, BLEU-4 (90 published"
+    start = "A toy toy: 0 of 1 published numbers are reproduced; 1 is missed, by most ours, BLEU-4 (90.0 published"
     assert " ".join(str(result).split()).startswith(start)
 
 
@@ -66,6 +68,32 @@ def test_a_row_without_its_file_is_not_run_and_the_others_are(folder):
     assert result.cells[1].reason.startswith("no theirs.json (captions) in ")
     with pytest.raises(InputError, match=r"no number of toy could be run: no theirs\.json .*get the files"):
         reproduce(both, folder, only="theirs")
+
+
+def test_items_without_a_caption_are_counted_beside_those_that_have_one(folder):
+    entry = make_entry(100.0)
+    (folder / "refs.json").write_text(json.dumps({**REFERENCES, "3": ["a third picture"]}))
+    table = replace(entry.tables[0], reading={"missing": "skip"})
+    result = reproduce(replace(entry, tables=(table,)), folder)
+    assert result.cells[0].left_out == 1 and "2 of 3" in str(result)
+
+
+def test_tables_that_were_not_run_are_one_line_for_each_reason(folder):
+    entry = make_entry(100.0)
+    absent = replace(entry.tables[0], title="Table 2", references="none.json")
+    other = replace(absent, title="Table 3")
+    result = reproduce(replace(entry, tables=(*entry.tables, absent, other)), folder)
+    assert "Tables that were not run • Table 2; Table 3: no none.json (references) in " in " ".join(str(result).split())
+    # The rows are on the page and in the files, not on the terminal.
+    assert [one.detail for one in result.document().sections if isinstance(one, Table)] == [False, True, True]
+
+
+def test_where_a_printed_number_was_read_is_no_reason_of_a_miss(folder):
+    (cell,) = reproduce(make_entry(100.0, origin="a thread"), folder).cells
+    assert cell.reason == "" and cell.origin == "a thread"
+    assert "reproduced; printed number read in a thread" in " ".join(
+        str(reproduce(make_entry(100.0, origin="a thread"), folder)).split()
+    )
 
 
 def test_a_study_takes_metrics_or_columns_of_a_file_of_scores(folder):
@@ -156,6 +184,9 @@ def test_relic_reads_the_captions_of_nic_that_its_lstm_script_reads():
 def test_released_outputs(shared_data, name, folder, only, reproduced, missed):
     result = reproduce(name, shared_data / folder, only=only)
     assert (result.count("reproduced"), result.count("missed")) == (reproduced, missed)
+    if name == "magic":
+        # The README beside the data: 4,982 of the 5,000 images of the Karpathy test split.
+        assert {cell.describe_items() for cell in result.cells} == {"4,982 of 5,000"}
 
 
 @pytest.mark.shared_data

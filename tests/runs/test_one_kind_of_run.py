@@ -150,7 +150,7 @@ def test_a_file_without_statistics_says_what_to_do(runs, tmp_path):
     assert not (tmp_path / "run" / "rows").exists()
     again = captious.open_run(tmp_path / "run")
     assert again.to_pandas("scores").equals(report.to_pandas("scores"))
-    with pytest.raises(InputError, match="holds no statistics of its items, expected runs of the same shards"):
+    with pytest.raises(InputError, match="has no statistics of its items, expected runs of the same shards"):
         captious.compare({"a": tmp_path / "run", "b": runs["b"]["file"]})
 
 

@@ -175,7 +175,7 @@ def test_scores_of_text_are_refused(run):
     table = pq.read_table(path)
     texts = table.set_column(table.column_names.index("rouge"), "rouge", pa.array(["high", "low"]))
     pq.write_table(texts, path)
-    with pytest.raises(InputError, match=r"captions\.parquet: column 'rouge' holds string, expected numbers"):
+    with pytest.raises(InputError, match=r"captions\.parquet: column 'rouge' contains string, expected numbers"):
         next(open_run(run).items())
 
 
@@ -216,8 +216,8 @@ def test_a_column_that_is_there_twice_is_refused(run, folder):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("references", {"a": 1}, "holds struct<a: int64>, expected lists of texts"),
-        ("words", "{}", "holds string, expected numbers"),
+        ("references", {"a": 1}, "contains struct<a: int64>, expected lists of texts"),
+        ("words", "{}", "contains string, expected numbers"),
     ],
 )
 def test_a_column_of_another_kind_is_refused(run, column, value, message):

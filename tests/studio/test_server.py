@@ -152,11 +152,11 @@ def test_links_that_nobody_opened_are_listed_and_withdrawn(toml):
         assert json.loads(run("invite", toml, "--list-links", "--json").stdout)["unopened"] == ["r1", "r3", "r4"]
         for raters, message in ((["r1", "r2"], "r2 is opened"), (["r9"], "there is no rater 'r9'")):
             assert message in str(run("invite", toml, "--withdraw", *raters).exception)
-        assert run("invite", toml, "--withdraw", "r1").stdout == "links withdrawn of r1\n"
+        assert run("invite", toml, "--withdraw", "r1").stdout == "withdrawn: r1\n"
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(links["r1"], timeout=60)
         assert refused.value.code == 403 and "ask the person who sent it for a new one" in refused.value.read().decode()
-        assert run("invite", toml, "--withdraw", "unopened").stdout == "links withdrawn of r3, r4\n"
+        assert run("invite", toml, "--withdraw", "unopened").stdout == "withdrawn: r3, r4\n"
         assert run("invite", toml, "--withdraw", "unopened").stdout == "every link was opened or is withdrawn\n"
         opener.open(links["r2"], timeout=60).close()
     status = json.loads(run("status", toml, "--json").stdout)
@@ -176,7 +176,7 @@ def test_links_that_nobody_opened_are_listed_and_withdrawn(toml):
         ("http://127.0.0.1:8765", "only this computer can open 127.0.0.1"),
         ("http://localhost:8765", "only this computer can open localhost"),
         ("http://[::1]:8765", "only this computer can open ::1"),
-        ("http://0.0.0.0:8765", "0.0.0.0 is no address that raters can open"),
+        ("http://0.0.0.0:8765", "raters cannot open 0.0.0.0"),
         ("http://10.1.2.3:8765", "only people in your own network can open 10.1.2.3"),
         ("https://172.16.0.1", "only people in your own network can open 172.16.0.1"),
         ("http://laptop:8765", "only people in your own network can open laptop"),

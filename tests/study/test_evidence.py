@@ -117,3 +117,23 @@ def test_files_that_are_no_evidence(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         load_evidence(path)
+
+
+def test_the_best_of_a_selection_is_not_called_first_where_others_are_ahead():
+    """CIDEr has the second rank on the first two data sets and shares the first on the third."""
+    best = replace(ROW, metric="spice", value=0.6)
+    second = replace(ROW, ranks=(2,))
+    rows = [best, second, replace(best, dataset="e"), replace(second, dataset="e")]
+    rows += [replace(best, dataset="f"), replace(ROW, dataset="f", ranks=(1, 2))]
+    board = Leaderboard(tuple(rows))
+    assert board.document().answer.startswith(
+        "SPICE (spaCy) is in the first rank on 3 of 3 data sets with tests, CIDEr-D on 1."
+    )
+    assert (
+        board.search("cider")
+        .document()
+        .answer.startswith("CIDEr-D is in the first rank on 1 of 3 data sets with tests. ")
+    )
+    without = Leaderboard(tuple(row for row in rows if row.dataset != "f"))
+    assert without.search("cider").document().answer.startswith("None of these metrics is in the first rank")
+    assert [row[2:] for row in board.search("cider").document().sections[0].rows][:2] == [["2", "CIDEr-D"]] * 2

@@ -123,7 +123,7 @@ def test_of_two_different_answers_of_a_rater_the_first_counts(tmp_path):
 def test_half_a_character_is_named(tmp_path, field):
     what = f"{field.removesuffix('s')}s?"
     with pytest.raises(
-        InputError, match=rf"row 3: {what} holds half a character \('\\ud800'\), expected valid Unicode"
+        InputError, match=rf"row 3: {what} contains half a character \('\\ud800'\), expected valid Unicode"
     ):
         open_ratings(rated(tmp_path, **{field: "a\ud800"}))
 

@@ -99,7 +99,7 @@ def test_an_image_alone_is_enough_where_it_has_one_caption(tmp_path):
             [("0", 1), ("1", 2)],
             r"5 of 5 rated items .* IMAGE#k, the rated captions of one image counted",
         ),
-        (("img", "text"), [("i.jpg", "a dog")], "no column of numbers beside the ids"),
+        (("img", "text"), [("i.jpg", "a dog")], "no column of numbers besides the ids"),
         (("id", "mine"), [("i.jpg#0", 1), ("i.jpg#0", 2)], "row 3: i.jpg#0 has a second value of mine"),
         (("id", "mine"), [("i.jpg#0", "1e400")], "row 2: mine is infinite or too large"),
     ],
@@ -124,7 +124,7 @@ def test_a_text_among_numbers_is_a_missing_value(tmp_path, ratings, recipe, plac
 
 def test_a_file_of_texts_alone_has_no_metric(tmp_path, ratings, recipe):
     rows = [[image, text, "fine"] for image, _, text in CAPTIONS]
-    with pytest.raises(InputError, match=r"no column of numbers beside the ids; .*comment: text, so not a metric"):
+    with pytest.raises(InputError, match=r"no column of numbers besides the ids; .*comment: text, so not a metric"):
         read_scores(values_file(tmp_path / "m.csv", ("img", "text", "comment"), rows), ratings, recipe)
 
 

@@ -100,7 +100,7 @@ def test_vectors_from_a_file(pets, tmp_path):
 
     found, warnings = written(ids=np.array(["3", "1"]), features=np.array([[1, 2], [3, 4]], np.int8), scale=[0.5, 2.0])
     assert found[2].tolist() == [0.5, 4.0] and found[0].tolist() == [1.5, 8.0] and np.isnan(found[1]).all()
-    assert warnings == ("4 images without a vector are alike by captions alone, such as 2 (not in v.npz)",)
+    assert warnings == ("4 images without a vector are compared only by captions, such as 2 (not in v.npz)",)
     for arrays, message in (
         ({"rows": np.eye(2)}, "contains rows, expected the arrays ids and features"),
         ({"ids": ["1"], "features": np.eye(2)}, "expected one row of numbers for each id"),

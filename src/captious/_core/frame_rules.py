@@ -1,4 +1,4 @@
-"""Frame rules: which frames of a video are looked at, written as ``uniform:10``."""
+"""Frame rules, written as ``uniform:10``: which frames of a video are used."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from captious.errors import InputError, format_suggestion
 Sampling = Literal["uniform", "middle", "fps", "key", "all"]
 # Rules without a number.
 PLAIN = ("key", "all")
-# Most frames that a rule may name, and most frames per second: more is a mistake.
-MOST, FASTEST = 100_000, 500
+# Largest number of frames, and of frames per second, that a rule may name: more is a mistake.
+MAX_FRAMES, MAX_RATE = 100_000, 500
 # Times are compared with this tolerance, in seconds: 10 · 0.1 s and 1 s are the same time.
 TOLERANCE = 1e-6
 EXAMPLES = "uniform:10, middle:8, fps:1, key or all"
@@ -36,7 +36,7 @@ class FrameRule:
 
     @classmethod
     def parse(cls, text: str | FrameRule) -> FrameRule:
-        """Parse a rule. Raise InputError if the text is none."""
+        """Parse a rule; raise InputError if the text is not a rule."""
         if isinstance(text, FrameRule):
             return text
         if not isinstance(text, str):
@@ -51,7 +51,7 @@ class FrameRule:
             return cls(sampling, 0)  # type: ignore[arg-type]
         if sampling == "fps":
             return cls("fps", _parse_rate(text, digits))
-        if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:9]) <= MOST):
+        if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:9]) <= MAX_FRAMES):
             raise InputError(f"frames={text}: expected a number of frames from 1")
         return cls(sampling, int(digits))  # type: ignore[arg-type]
 
@@ -67,7 +67,7 @@ class FrameRule:
 
     @property
     def wants(self) -> int:
-        """The number of frames that the rule takes of a clip that is long enough; 0 if that depends on the clip."""
+        """The number of frames that the rule takes from a clip that is long enough; 0 if it depends on the clip."""
         return int(self.number) if self.sampling in ("uniform", "middle") else 0
 
     def choose(
@@ -80,7 +80,7 @@ class FrameRule:
         """Return the indices of the chosen frames in increasing order, each once.
 
         ``times`` are those of all frames in presentation order, in seconds; ``keys`` says which are key frames.
-        ``start`` and ``end`` are where the clip begins and ends; the rule ``fps`` counts from the one to the other.
+        ``start`` and ``end`` are the times at which the clip begins and ends, between which ``fps`` takes frames.
         """
         n = len(times)
         if not n or self.sampling == "all":
@@ -100,8 +100,8 @@ class FrameRule:
         end = float(times[-1]) + TOLERANCE * 2 if end is None else end
         number = max(1, math.ceil((end - start - TOLERANCE) * self.number))
         moments = start + np.arange(number) / self.number
-        shown = np.searchsorted(times, moments + TOLERANCE, side="right") - 1
-        return np.unique(np.maximum(shown, 0))
+        on_screen = np.searchsorted(times, moments + TOLERANCE, side="right") - 1
+        return np.unique(np.maximum(on_screen, 0))
 
 
 def _parse_rate(text: str, digits: str) -> float:
@@ -109,7 +109,7 @@ def _parse_rate(text: str, digits: str) -> float:
         rate = float(digits)
     except ValueError:
         rate = math.nan
-    if not 0 < rate <= FASTEST or not set(digits) <= set("0123456789."):
+    if not 0 < rate <= MAX_RATE or not set(digits) <= set("0123456789."):
         raise InputError(f"frames={text}: expected a number of frames per second, such as fps:1 or fps:0.5")
     return rate
 

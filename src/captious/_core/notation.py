@@ -57,7 +57,7 @@ def parse_spec(text: str, what: str, example: str) -> tuple[str, dict[str, str]]
     if not match:
         raise InputError(f"cannot read the {what} {quote_short(text)}, expected a name such as {example}")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise InputError(f"cannot read the {what} {ascii(text)[:80]}: it holds half a character, expected UTF-8")
+        raise InputError(f"cannot read the {what} {ascii(text)[:80]}: it contains half a character, expected UTF-8")
     inside, values, position = match[2] or "", dict[str, str](), 0
     while inside[position:].strip():
         parameter = _PARAMETER.match(inside, position)

@@ -15,8 +15,9 @@ from captious._core.types import Floats, Ints
 from captious.bias.classifiers._encoding import Captions
 from captious.bias.masks import MASKED, UNKNOWN, Tokens
 
-# Least number of captions with a leaking word, and least share of them in one class.
+# Smallest number of captions with a leaking word.
 LEAST = 10
+# Smallest share of a leaking word in one class.
 SHARE = 0.9
 SYMBOLS = {MASKED, UNKNOWN}
 
@@ -37,10 +38,10 @@ def find_leaking_words(
     share: float = SHARE,
     least: int = LEAST,
 ) -> list[Leak]:
-    """Find words of at least ``least`` captions of which a ``share`` belongs to one class, most frequent first.
+    """Find words in at least ``least`` captions whose share in one class is at least ``share``, most frequent first.
 
-    Shares are of p(word | class), not of counts, as if classes were equally frequent: otherwise every word would leak a
-    common class.
+    The share is p(word | class), divided by the sum over classes. Shares of counts would let every word leak a class
+    that is more frequent than others.
 
     >>> captions = [("beard",)] * 10 + [("hat",)] * 10 + [("hat",)] * 10
     >>> find_leaking_words(captions, np.array([1] * 20 + [0] * 10), ("a", "b"))
@@ -55,9 +56,9 @@ def find_leaking_words(
     for word, by_class in counts.items():
         rates = np.array(by_class) / totals
         top = int(rates.argmax())
-        portion = float(rates[top] / rates.sum())
-        if sum(by_class) >= least and portion >= share:
-            leaks.append(Leak(word, classes[top], portion, sum(by_class)))
+        share_of_top = float(rates[top] / rates.sum())
+        if sum(by_class) >= least and share_of_top >= share:
+            leaks.append(Leak(word, classes[top], share_of_top, sum(by_class)))
     return sorted(leaks, key=lambda leak: (-leak.captions, leak.word))
 
 
@@ -114,16 +115,17 @@ def find_salient_ngrams(
 
 def _select_salient(grams: Sequence[tuple[str, Ints]], shares: Floats, top: int) -> list[SalientNgram]:
     """Select the n-grams, given with the indices of their captions, that raise these class probabilities most."""
-    middle, spread = (float(shares.mean()), float(shares.std()) or 1.0) if len(shares) else (0.0, 1.0)
+    overall, sd = (float(shares.mean()), float(shares.std()) or 1.0) if len(shares) else (0.0, 1.0)
     candidates = []
     for words, indices in grams:
         mean = float(shares[indices].mean())
-        weight = (mean - middle) * len(indices) ** 0.5 / spread
+        weight = (mean - overall) * len(indices) ** 0.5 / sd
         candidates.append(SalientNgram(words, mean, len(indices), weight))
     chosen: dict[tuple[int, float], SalientNgram] = {}
     for gram in sorted(candidates, key=lambda gram: (-gram.weight, len(gram.ngram.split()), gram.ngram)):
         if len(chosen) == top or gram.weight <= 0:
             break
+        # N-grams of the same captions have the same number and probability: the shortest one is selected.
         chosen.setdefault((gram.captions, round(gram.probability, 12)), gram)
     return list(chosen.values())
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -55,8 +55,9 @@ from captious.stats import spearman
 SHOWN_LEAKS = 8
 # Captions of each source that a click on a leaking word shows.
 SHOWN_CAPTIONS = 20
-# Differences of LIC that the terminal shows; more are only on the page and in files.
+# Differences of LIC that the terminal shows; of more it names the significant ones, at most as many.
 SHOWN_DIFFERENCES = 10
+SIGNIFICANT = 0.05
 # A vocabulary that hides a larger share of the human words comes with a warning.
 MOSTLY_HIDDEN = 0.5
 
@@ -273,6 +274,7 @@ class Audit(Result):
             [
                 results,
                 *differences,
+                *self._list_differences(differences),
                 *self._list_leaking_words(),
                 *self._charts(),
                 Group("What revealed the label", [ngrams, captions]),
@@ -389,6 +391,25 @@ class Audit(Result):
             f"{self._format_orders(by_classifier)}"
         )
         yield Table("differences", "Differences of LIC", columns, rows, note, detail=len(rows) > SHOWN_DIFFERENCES)
+
+    def _list_differences(self, tables: Sequence[Table]) -> Iterator[Text]:
+        """Yield the significant differences, the largest first, where the table is too long for a terminal."""
+        for table in tables:
+            if not table.detail:
+                continue
+            significant = sorted(
+                (row for row in table.rows if cast(float, row[-1]) < SIGNIFICANT),
+                key=lambda row: -abs(cast(Cell, row[3]).value),
+            )
+            lines = [
+                f"{len(significant):,} of {len(table.rows):,} are significant (Holm-adjusted p < {SIGNIFICANT}); "
+                "all are on the page and in the files"
+            ]
+            for common, first, second, cell, *_ in significant[:SHOWN_DIFFERENCES]:
+                difference = cast(Cell, cell)
+                interval = f"{difference.low:+.1f} to {difference.high:+.1f}"
+                lines.append(f"{common}: {first} less {second} {difference.value:+.1f} ({interval})")
+            yield Text(lines, f"{table.title}, in points", bullets=True)
 
     def _format_orders(self, by_classifier: Mapping[str, Mapping[str, Lic]]) -> str:
         """Return a sentence on how similarly two classifiers order the captioners, if there are three or more."""
@@ -533,7 +554,7 @@ class Audit(Result):
         ]
         note = (
             f"Words of at least {LEAST} captions that belong to one label in {SHARE:.0%} of them, labels made equally "
-            "frequent. Should the mask hold them?"
+            "frequent. Should the mask contain them?"
         )
         return _make_detail_table("leaks", "", columns, rows, 2, note)
 

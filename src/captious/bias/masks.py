@@ -43,7 +43,10 @@ class Mask:
         """
         parts = [part.strip() for part in text.split(",") if part.strip() and part.strip() != "none"]
         words = frozenset(word for part in parts for word in read_word_list(part))
-        return cls(parts[0] if len(parts) == 1 and parts[0] in LISTS else "mask" if parts else "none", words)
+        if not parts:
+            return cls("none", words)
+        is_one_list = len(parts) == 1 and parts[0] in LISTS
+        return cls(parts[0] if is_one_list else "mask", words)
 
 
 def read_word_list(name: str) -> list[str]:

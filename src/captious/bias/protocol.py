@@ -27,7 +27,7 @@ class Protocol:
     ``treebank`` is what the papers' scripts do: NLTK's tokenizer, then spaCy's, which cuts <unk> into three words.
     """
     spaces: bool = False
-    """Whether the words of a human vocabulary are what stands between spaces, as in RELIC's appendix C, not tokens."""
+    """Whether the words of a human vocabulary are split at spaces, as in RELIC's appendix C, not by the tokenizer."""
     paired: bool = True
     """Whether model and human captions share one split per seed; the papers' scripts draw two."""
     seeds: tuple[int, ...] = PUBLISHED_SEEDS
@@ -75,8 +75,8 @@ def protocol_for(
     mask
         The words to hide: ``gender``, ``race``, ``age``, or a file with one word per line.
     vocabulary
-        Which words human captions keep: those of the ``model``, the most common ``human`` ones, or a file of words, in
-        whose path ``{model}`` stands for the captioner.
+        Which words human captions keep: those of the ``model``, the most common ``human`` ones, or a file of words. In
+        its path ``{model}`` is replaced by the name of the captioner.
     preset
         A published protocol, such as ``relic-age``.
     seeds

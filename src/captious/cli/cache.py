@@ -59,10 +59,12 @@ def show(
 
 
 def _build_sections(stores: list[StoreInfo], *files: list[dict[str, Any]]) -> list[Table]:
-    """Build the table of features, and one table for each nonempty list of files: idf corpora, METEOR's tables,
-    replies.
+    """Build the table of features, and one table for each nonempty list of files.
+
+    The lists are idf corpora, METEOR's tables and replies, in this order.
     """
-    from captious.models.store import format_size, get_size_limit
+    from captious._core.sizes import format_size
+    from captious.models.store import get_size_limit
     from captious.render.document import Column, Table
 
     size = Column("size", kind="text")
@@ -233,6 +235,7 @@ def prune(
 
     idf corpora and tables that were added stay, because captious cannot compute them again.
     """
+    from captious._core.sizes import format_size, parse_size
     from captious.metrics.meteor.resources import list_compiled_files
     from captious.models import store
     from captious.render.document import Document, Text
@@ -242,7 +245,7 @@ def prune(
     root = store.get_cache_root()
     before = store.list_stores(root)
     if keep is not None:
-        store.shrink(root, store.parse_size(keep))
+        store.shrink(root, parse_size(keep))
     elif damaged:
         store.remove_damaged(root)
     elif encoder is not None:
@@ -250,7 +253,7 @@ def prune(
         if encoder not in names:
             encoders = ", ".join(sorted({info.encoder for info in before if info.encoder})) or "none"
             raise InputError(
-                f"the cache holds nothing of {encoder!r}, known: {encoders}{format_suggestion(encoder, names)}"
+                f"the cache has no features of {encoder!r}, only of {encoders}{format_suggestion(encoder, names)}"
             )
         store.remove(root, lambda info: encoder in (info.encoder, info.fingerprint))
     else:
@@ -261,7 +264,7 @@ def prune(
     session.deliver(
         Document(
             title=str(root),
-            sections=[Text((f"{store.format_size(bytes_before)} before, {store.format_size(bytes_after)} now",))],
+            sections=[Text((f"{format_size(bytes_before)} before, {format_size(bytes_after)} now",))],
             data={"folder": str(root), "before": bytes_before, "after": bytes_after},
             name="prune",
         )

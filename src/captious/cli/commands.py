@@ -130,7 +130,7 @@ class Command(click.Command):
         names = {param.name for param in self.own_params}
         if len(extra) > 1 and {"predictions", "engine"} <= names:
             return f"; of {len(extra) + 1:,} shards write the pattern in quotes, such as '*{Path(extra[0]).suffix}'"
-        return f"; if it holds references, write -r {extra[0]}" if "references" in names else ""
+        return f"; if it contains references, write -r {extra[0]}" if "references" in names else ""
 
 
 class LazyCommand(Command):

@@ -202,7 +202,7 @@ def view(
     session: Annotated[Session, Only("images", "videos", "out", "overwrite")],
     listening: Listening,
     audio: Annotated[Path | None, Option("Folder of the sounds, found by file name or id.", metavar="FOLDER")] = None,
-    most_size: Annotated[str, Option("Most that the videos beside a page of --out take.", metavar="SIZE")] = "500MB",
+    most_size: Annotated[str, Option("Largest total size of the videos that --out copies.", metavar="SIZE")] = "500MB",
     browser: Browser = True,
 ) -> None:
     """Explore runs in a browser: sort, filter and compare all items, and see each in full.
@@ -221,12 +221,14 @@ def view(
             raise InputError("out=... as well as host=... or port=..., expected a folder to write or a server")
         _write_site(runs, session, Path(session.output.out), audio, most_size)
         return
+    from captious.render.terminal import warn
     from captious.studio.explore.explorer_server import ExplorerServer
 
     report = _get_reward_report(runs, session)
     images, videos = _find_image_folder(runs, session), session.reading.videos
     listener = (listening.host, listening.port)
     server = ExplorerServer.of(runs.folders(), runs.ratings, images, *listener, audio, videos, report)
+    warn(server.warnings)
     click.echo(f"Open {server.link}")
     _print_columns(runs)
     click.echo("Ctrl-C ends it.", err=True)
@@ -263,13 +265,14 @@ def _find_image_folder(runs: Runs, session: Session) -> Path | None:
 
 def _get_reward_report(runs: Runs, session: Session) -> Callable[[], Document] | None:
     """Return a function that makes the page of a reward run; None unless the only run is one."""
-    from captious.render import Text, link
-    from captious.rewarding import is_reward_run, read_drift
+    from captious.runs import is_reward_run
 
     folders = runs.folders()
     folder, *others = folders.values() if isinstance(folders, dict) else folders
     if others or not is_reward_run(folder):
         return None
+    from captious.render import Text, link
+    from captious.rewarding import read_drift
 
     def report() -> Document:
         document = read_drift(folder, session.reading.images).document()
@@ -363,7 +366,7 @@ def demo(
     """Score four captioners of the demo set, test their differences, and write the HTML report.
 
     CLIPScore and SPECS use captious-mini, a small encoder for drawn scenes that needs no torch.
-    With --files examples, copy captions, references, images and ratings into the folder examples, to try commands on.
+    With --files FOLDER, copy captions, references, images and ratings into a folder, to try commands on.
     """
     if files is not None:
         if session.output.out != DEMO.output.out:

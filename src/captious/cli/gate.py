@@ -230,8 +230,8 @@ def _refuse_foreign_file(path: Path | None, sign: str, overwrite: bool) -> None:
     """Raise InputError if a file exists, unless an earlier gate wrote it."""
     from captious._core.files import refuse_existing
 
-    ours = path is not None and path.is_file() and sign.encode() in path.read_bytes()[:300]
-    refuse_existing(path, overwrite or ours)
+    is_own = path is not None and path.is_file() and sign.encode() in path.read_bytes()[:300]
+    refuse_existing(path, overwrite or is_own)
 
 
 def _write_text(path: Path, text: str) -> None:

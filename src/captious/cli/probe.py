@@ -52,7 +52,7 @@ def specificity(
         Option("Count all steps, the mean over captions, or as the authors' code."),
     ] = "pooled",
     fitting: Annotated[bool, Option("Use only texts that fit every metric's encoder.")] = False,
-    control: Annotated[bool, Option("Also score with wrong images: what the words alone reveal.")] = False,
+    control: Annotated[bool, Option("Also score with wrong images: what only the words reveal.")] = False,
     grammar: Grammar = "code",
 ) -> None:
     """Specificity Rates: does a score rise with a right detail and fall with a wrong one?

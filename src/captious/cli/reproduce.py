@@ -39,10 +39,10 @@ def reproduce(
             document = EntryCatalog(list_entries()).document()
         session.deliver_short(document, 1, hint)
         return
-    found = find_entry(entry)
+    paper = find_entry(entry)
     if data is None:
-        raise InputError(f"{found.name}: name the folder of its files with data=...; get them from: {found.source}")
+        raise InputError(f"{paper.name}: name the folder of its files with data=...; get them from: {paper.source}")
     with session.working() as step:
-        result = compute(found, data, only=only, slow=slow, progress=step)
+        result = compute(paper, data, only=only, slow=slow, progress=step)
     session.deliver(result)
     raise click.exceptions.Exit(result.exit_code)

@@ -43,7 +43,7 @@ def score(
     explain: Annotated[str | None, Option("Also print why this item has its scores.", metavar="ID")] = None,
     keep: Keep = None,
     by_file: Annotated[
-        bool, Option("Dense captions: each file of references alone, and the mean of both.", rare=True)
+        bool, Option("Dense captions: a value for each file of references, and the mean of these.", rare=True)
     ] = False,
     add: Annotated[tuple[str, ...], Option("Metrics to add to the run in --out.", metavar="METRICS")] = (),
     no_references: Annotated[bool, Option("Do not store references in the run.", rare=True)] = False,

@@ -259,7 +259,7 @@ def invite(
             return
         if withdraw:
             gone = withdraw_links(log, withdraw)
-            text = f"links withdrawn of {', '.join(gone)}" if gone else "every link was opened or is withdrawn"
+            text = f"withdrawn: {', '.join(gone)}" if gone else "every link was opened or is withdrawn"
             _print_report(session, text, kind="withdrawn", raters=gone)
             return
         served = log.read_updates().history.address
@@ -338,7 +338,7 @@ def pause(
     with data.log() as log:
         log.pause(why, message)
     _print_report(
-        session, f"{data.study} is paused; go on with: captious studio resume {data.study}", kind="paused", why=why
+        session, f"{data.study} is paused; resume it with: captious studio resume {data.study}", kind="paused", why=why
     )
 
 

@@ -75,7 +75,7 @@ def words(
     n: Annotated[int | None, Option("One order only.", min=1, max=4)] = None,
     contrast: Annotated[
         tuple[Literal["tfidf", "delta"], ...],
-        Option("Weights of chosen n-grams beside CNG: tf-idf over styles, Delta tf-idf.", metavar="NAMES"),
+        Option("Weights of chosen n-grams besides CNG: tf-idf over styles, Delta tf-idf.", metavar="NAMES"),
     ] = (),
 ) -> None:
     """Print the n-grams that make a style, or the scores of chosen ones.

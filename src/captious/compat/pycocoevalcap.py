@@ -681,4 +681,4 @@ def _check_texts(name: str, captions: Captions, fits: Callable[[int], bool], exp
             raise InputError(f"{name}: id {key!r} has {number}, expected {expected}")
     if set(map(type, chain.from_iterable(captions.values()))) - {str}:
         key, text = next((key, text) for key, texts in captions.items() for text in texts if type(text) is not str)
-        raise InputError(f"{name}: id {key!r} holds {text!r:.60}, expected a tokenized text")
+        raise InputError(f"{name}: id {key!r} is {text!r:.60}, expected a tokenized text")

@@ -33,7 +33,7 @@ from captious.edits.wrong_words import draw_any
 
 # Edits that make a caption wrong: other objects, colors, numbers, sizes, places, negation, roles exchanged.
 
-# Most captions of other images that are tried to find one with other words.
+# Largest number of captions of other images that are tried to find one with other words.
 OTHER_CAPTIONS = 24
 
 
@@ -226,7 +226,7 @@ HARM = (
 
 # Edits that make a caption worse as text: words shuffled, cut, repeated or dropped.
 
-# Most orders that are tried to find a new one.
+# Largest number of orders that are tried to find a new one.
 ORDERS = 20
 # Words that are repeated if the caption has no preposition or verb to start a phrase with.
 PHRASE = 3

@@ -44,14 +44,14 @@ def mark(caption: str, edited: str, done: Mapping[str, Any], harmful: bool = Fal
     """
     before: dict[str, Span] = {}
     after: dict[str, Span] = {}
-    former: Tone = "strong" if harmful else "bad"
-    latter: Tone = "bad" if harmful else "good"
+    old_tone: Tone = "strong" if harmful else "bad"
+    new_tone: Tone = "bad" if harmful else "good"
     for old, new in done.get("replaced", ()):
-        before[old], after[new] = Span(old, former), Span(new, latter)
+        before[old], after[new] = Span(old, old_tone), Span(new, new_tone)
     for old in done.get("deleted", ()):
         before[old] = Span(old, "struck")
     for new in done.get("inserted", ()):
-        after[new] = Span(new, latter)
+        after[new] = Span(new, new_tone)
     doubled = {old: Span(old, "strong") for old in done.get("doubled", ())}
     if doubled:
         return _mark(caption, doubled), _mark(edited, doubled)
@@ -74,8 +74,9 @@ def find_changes(caption: str, edited: str) -> dict[str, Any]:
     {'rewritten': True}
     """
     record: dict[str, list[Any]] = {"replaced": [], "deleted": [], "inserted": []}
-    similarity, *ranges = _find_differences(caption, edited)
-    for old, new in [(caption[slice(*one)], edited[slice(*two)]) for one, two in zip(*ranges, strict=True)]:
+    similarity, old_ranges, new_ranges = _find_differences(caption, edited)
+    for old_range, new_range in zip(old_ranges, new_ranges, strict=True):
+        old, new = caption[slice(*old_range)], edited[slice(*new_range)]
         if old and new:
             record["replaced"].append([old, new])
         else:
@@ -84,17 +85,21 @@ def find_changes(caption: str, edited: str) -> dict[str, Any]:
     return changed if changed and similarity >= ALIKE else {"rewritten": True}
 
 
-def _find_differences(one: str, two: str) -> tuple[float, TextRanges, TextRanges]:
-    """Return the similarity of two texts, from 0 to 1, and the ranges of each that differ."""
-    words = [list(re.finditer(r"\w+|[^\w\s]", text)) for text in (one, two)]
-    first_words, second_words = ([word[0] for word in own] for own in words)
-    matcher = SequenceMatcher(None, first_words, second_words, autojunk=False)
-    changed = [ends for tag, *ends in matcher.get_opcodes() if tag != "equal"]
-    first, second = (
-        [(own[start].start(), own[end - 1].end()) if end > start else (0, 0) for start, end in parts]
-        for own, parts in zip(words, ([ends[:2] for ends in changed], [ends[2:] for ends in changed]), strict=True)
-    )
-    return matcher.ratio(), first, second
+def _find_differences(old: str, new: str) -> tuple[float, TextRanges, TextRanges]:
+    """Return the similarity of two texts, from 0 to 1, and the ranges of each that differ, (0, 0) if one has none."""
+    old_words, new_words = (list(re.finditer(r"\w+|[^\w\s]", text)) for text in (old, new))
+    matcher = SequenceMatcher(None, [word[0] for word in old_words], [word[0] for word in new_words], autojunk=False)
+    old_ranges, new_ranges = [], []
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if tag != "equal":
+            old_ranges.append(_find_range(old_words, old_start, old_end))
+            new_ranges.append(_find_range(new_words, new_start, new_end))
+    return matcher.ratio(), old_ranges, new_ranges
+
+
+def _find_range(words: Sequence[re.Match[str]], start: int, end: int) -> tuple[int, int]:
+    """Return the characters from word ``start`` to the word before ``end``."""
+    return (words[start].start(), words[end - 1].end()) if end > start else (0, 0)
 
 
 def _mark(text: str, words: Mapping[str, Span], ranges: TextRanges = ()) -> Phrase:
@@ -107,12 +112,14 @@ def _mark(text: str, words: Mapping[str, Span], ranges: TextRanges = ()) -> Phra
     longest_first = sorted(words, key=len, reverse=True)
     pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in longest_first)
     matches = list(re.finditer(pattern, text))
-    changed = [one for one in matches if any(one.start() < stop and start < one.end() for start, stop in ranges)]
-    changed_words = {one[0] for one in changed}
+    changed = [
+        match for match in matches if any(match.start() < stop and start < match.end() for start, stop in ranges)
+    ]
+    changed_words = {match[0] for match in changed}
     parts: list[Span | str] = []
     end = 0
-    for one in matches:
-        if one in changed or one[0] not in changed_words:
-            parts += [text[end : one.start()], words[one[0]]]
-            end = one.end()
+    for match in matches:
+        if match in changed or match[0] not in changed_words:
+            parts += [text[end : match.start()], words[match[0]]]
+            end = match.end()
     return Phrase.of(*(part for part in (*parts, text[end:]) if part))

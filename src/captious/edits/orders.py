@@ -17,7 +17,7 @@ from captious.syntax.tagging import tag_texts
 
 ARO = ("nouns-adjectives", "others", "within-trigrams", "trigrams")
 PERTURBATIONS = (*ARO, "words")
-# Most draws to find an order that differs from the original.
+# Number of draws in which an order must be found that differs from the original.
 TRIES = 20
 # Words with their Penn tags.
 Tagged = Sequence[tuple[str, str]]

@@ -11,10 +11,10 @@ from typing import Any
 from captious.errors import InputError, format_one_line
 from captious.options import Engine, Runtime, using
 
-# Workers that a task may bring down before it is given up.
+# Number of workers that may die on a task before the task is reported as failed.
 ATTEMPTS = 3
 
-# Bytes of a setup or of a task. Data are read by the worker.
+# Largest pickled setup or task, in bytes. Data do not need to fit: a task names files, which the worker reads.
 LARGEST = 256 * 2**20
 
 
@@ -38,7 +38,7 @@ class Answer:
     log: tuple[str, ...] = ()
     """Lines for a person to see."""
     deaths: tuple[str, ...] = ()
-    """Why each worker died that had the task before."""
+    """The reason for the death of each worker that had the task before."""
 
     @property
     def failed(self) -> bool:
@@ -83,6 +83,7 @@ class Worker:
         return self._answer(lambda: _check_picklable(self.work(unpack(task))))
 
     def _answer(self, function: Callable[[], Any]) -> Answer:
+        """Call a function under the runtime; return its result or exception, with the log lines that it wrote."""
         lines: list[str] = []
         with using(replace(self.runtime, log=lines.append)):
             try:
@@ -140,7 +141,7 @@ def pack(value: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
     if len(content) > LARGEST:
         size = f"{len(content) / 2**20:.0f} MB, expected at most {LARGEST / 2**20:.0f} MB"
         raise InputError(
-            f"what a worker process is to get takes {size}: pass the path of a file instead of its content"
+            f"the setup or task of a worker process takes {size}: pass the path of a file instead of its content"
         )
     return content
 

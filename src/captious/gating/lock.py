@@ -163,7 +163,7 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
         raise InputError(f"{where}: is not a whole lock file ({str(error)[:120]}); write it again") from None
     for key, locked in metrics.items():
         if key != locked.signature.metric or not np.isfinite(locked.value) or not 0 <= locked.width <= 10_000:
-            raise InputError(f"{where}: the entry of {key[:60]} does not hold together; write the lock file again")
+            raise InputError(f"{where}: the entry of {key[:60]} is inconsistent; write the lock file again")
     if not metrics:
         raise InputError(f"{where}: contains no metric, expected at least one")
     return Lock(where, name, version, metrics, captions)

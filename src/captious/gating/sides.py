@@ -99,13 +99,13 @@ def read_sides(
     paired = pair_reports(dict(zip(names, (base, new), strict=True)), specs, scoring, by_id=True)
     reports = [paired.reports[name] for name in names]
     keys, left_out = select_tested_metrics(list(reports[0]), specs)
-    ours, theirs = (report.measurements for report in reports)
+    base_measurements, new_measurements = (report.measurements for report in reports)
     for key in keys:
-        _check_signatures(ours[key].signature, theirs[key].signature, names)
+        _check_signatures(base_measurements[key].signature, new_measurements[key].signature, names)
     if paired.sharded and paired.units < 2:
         raise InputError(f"{names[0]}: {paired.units} shard with items, expected at least two to resample")
     return PairedSides(
-        BaseSide(names[0], ours, reports[0]),
+        BaseSide(names[0], base_measurements, reports[0]),
         NewSide(names[1], reports[1]),
         {key: paired.statistics(names[0], names[1], key) for key in keys},
         {key: reports[0].label(key) for key in keys},
@@ -234,11 +234,11 @@ def _check_signatures(base: Signature, new: Signature, names: Sequence[str]) -> 
         (("metric", one.metric), *one.settings.items(), ("items", one.items), ("references", one.references))
         for one in (base, new)
     ]
-    for ours, theirs in zip(*facts, strict=False):
-        if ours != theirs:
+    for first, second in zip(*facts, strict=False):
+        if first != second:
             raise InputError(
-                f"{base.metric}: {names[0]} has {ours[0]}:{_format_value(ours[1])}, {names[1]} has {theirs[0]}:"
-                f"{_format_value(theirs[1])}; expected the same"
+                f"{base.metric}: {names[0]} has {first[0]}:{_format_value(first[1])}, {names[1]} has {second[0]}:"
+                f"{_format_value(second[1])}; expected the same"
             )
     if len(facts[0]) != len(facts[1]) or base.fingerprint != new.fingerprint:
         raise InputError(

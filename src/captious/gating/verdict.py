@@ -516,12 +516,12 @@ def run_tests(
 
 def _describe_gap(sides: PairedSides, key: str) -> str:
     """Return a warning about items with a value in the base but not in the new system; they could hide a loss."""
-    ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
-    if sides.sharded or ours is None:
-        known = sides.lock.metrics[key] if ours is None and sides.lock is not None else ours
-        number = max(0, theirs.signature.unscored - (known.signature.unscored if known is not None else 0))
+    base, new = sides.base.measurements.get(key), sides.new.measurements[key]
+    if sides.sharded or base is None:
+        known = sides.lock.metrics[key] if base is None and sides.lock is not None else base
+        number = max(0, new.signature.unscored - (known.signature.unscored if known is not None else 0))
     else:
-        missing = [np.isnan(np.asarray(one.rows)).any(axis=1) for one in (ours, theirs)]
+        missing = [np.isnan(np.asarray(one.rows)).any(axis=1) for one in (base, new)]
         number = int((missing[1] & ~missing[0]).sum())
     plural = "" if number == 1 else "s"
     return f"{sides.new.name} has no value for {number:,} item{plural} that {sides.base.name} has one for" * (
@@ -575,9 +575,9 @@ def _make_card(sides: PairedSides, lost: LostCaption, item: Item) -> Entry:
     """Return the card of an item: both captions, the value of every metric before and after, and all references."""
     facts = []
     for key, label in sides.labels.items():
-        ours, theirs = sides.base.measurements.get(key), sides.new.measurements[key]
-        decimals = 4 if theirs.metric.decimals is None else theirs.metric.decimals
-        values = [one.values[one.ids.index(item.id)] for one in (ours, theirs) if one is not None]
+        base, new = sides.base.measurements.get(key), sides.new.measurements[key]
+        decimals = 4 if new.metric.decimals is None else new.metric.decimals
+        values = [one.values[one.ids.index(item.id)] for one in (base, new) if one is not None]
         facts.append(f"{label} {' → '.join(f'{value:.{decimals}f}' for value in values)}")
     lines = [Line(lost.base, sides.base.name)] if lost.base is not None else []
     image = item.fields.get("image")

@@ -33,11 +33,11 @@ from captious.io.rows import Piece, Row, RowBlock
 from captious.options import Events, Reading
 
 Times = list[list[float]]
-# Events that programs score of each video; more are warned about.
-MOST = 1000
+# densevid_eval scores at most this many events of a video; more are warned about.
+SCORED_EVENTS = 1000
 # Seconds by which an event may end after its video: annotators round, and headers of videos differ.
 SLACK = 0.5
-# Seconds that an event may be at most; clocks count to 1.8e9 today.
+# Largest time of an event in seconds. Times since 1970, which some files have, are about 1.8e9.
 LATEST = 1e12
 LETTERS = "letters"
 
@@ -48,12 +48,12 @@ def gather_events(
     """Collect the sentences and times of each video; those of several files of references follow each other."""
     gathered = Gathered(changes=changes, aligned=False)
     files: dict[str, int] = {}
-    odd: list[str] = []
+    odd_durations: list[str] = []
     skips = reading.missing == "skip"
     for row in _iterate(rows):
-        own = partial(changes.leave_out, where=row.where) if skips else complain
-        key = get_row_id(row, None, own)
-        events = _check_events(row, own, changes)
+        report = partial(changes.leave_out, where=row.where) if skips else complain
+        key = get_row_id(row, None, report)
+        events = _check_events(row, report, changes)
         if key is None or events is None:
             changes.lost |= {row.where if key is None else key} if skips and not references else set()
             continue
@@ -65,7 +65,7 @@ def gather_events(
             fields.setdefault(REFERENCE_EVENT_COLUMN, []).extend(times)
             fields.setdefault(REFERENCE_FILE_COLUMN, []).extend([number] * len(texts))
         elif key in gathered.candidates:
-            own(f"{row.where}: occurs more than once, expected one list of events for each video{SKIP_ONE}")
+            report(f"{row.where}: occurs more than once, expected one list of events for each video{SKIP_ONE}")
             continue
         else:
             gathered.candidates[key] = texts
@@ -75,15 +75,17 @@ def gather_events(
         if _is_number(duration) and duration >= 0:
             fields.setdefault(DURATION_COLUMN, float(duration))
         elif duration is not None:
-            odd.append(row.where)
-    if odd:
-        changes.remarks.append(f"durations that are no seconds are ignored: {len(odd):,} ({format_first(odd)})")
+            odd_durations.append(row.where)
+    if odd_durations:
+        examples = format_first(odd_durations)
+        changes.remarks.append(f"durations that are no seconds are ignored: {len(odd_durations):,} ({examples})")
     gathered.event_files = tuple(files) or ("",)
     gathered.candidate_column = gathered.references_column = "sentences with times"
     return gathered
 
 
 def _iterate(pieces: Iterable[Piece]) -> Iterator[Row]:
+    """Yield the rows of pieces, which are rows or blocks of rows."""
     for piece in pieces:
         if isinstance(piece, RowBlock):
             yield from piece
@@ -92,7 +94,7 @@ def _iterate(pieces: Iterable[Piece]) -> Iterator[Row]:
 
 
 def _check_events(row: Row, complain: Complain, changes: Changes) -> tuple[list[str], Times] | None:
-    """Return the sentences and times of a video; complain about the first event that is none, and return None."""
+    """Return the sentences and times of a video; at the first invalid event complain and return None."""
     texts, times = row.fields.get("captions"), row.fields.get(EVENT_COLUMN)
     if not isinstance(texts, list) or not isinstance(times, list):
         complain(f"{row.where}: no list of sentences with their times, expected one{SKIP_ONE}")
@@ -124,12 +126,12 @@ def _find_problem(time: Any) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    """Return True for a number of seconds that is not absurd; whole numbers of 400 digits are none."""
+    """Return True for a plausible number of seconds, which excludes whole numbers that no float can store."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LATEST
 
 
 class Arranged(NamedTuple):
-    """Dense captions as items, and what was decided on the way."""
+    """Dense captions as items, with the entries of signatures, the tokenizer and the remarks that follow."""
 
     candidates: Gathered
     others: Gathered | None
@@ -147,7 +149,10 @@ def arrange_events(
     references_name: str,
     complain: Complain,
 ) -> Arranged:
-    """Arrange dense captions as items of ``reading.events``, and deal with videos that one side does not have."""
+    """Arrange dense captions as items of ``reading.events``: videos, paragraphs or segments.
+
+    ``others`` are the references. Videos without predictions are completed or complained about.
+    """
     mode: Events = "video" if reading.events is None else reading.events
     _refuse_plain_texts(candidates, others, mode, name, references_name, complain)
     if reading.missing == "zero" and mode == "segment":
@@ -161,18 +166,18 @@ def arrange_events(
     if others is not None:
         if others.event_files:
             settings["files"] = _name_files(others.event_files)
-        candidates, further = _count_missing(candidates, others, reading, name, references_name, complain)
-        remarks += further
+        candidates, more_remarks = _complete_missing(candidates, others, reading, name, references_name, complain)
+        remarks += more_remarks
     arrangements: dict[Events, Callable[[Gathered, Gathered | None], tuple[Gathered, Gathered | None, list[str]]]] = {
         "video": lambda ours, theirs: (ours, theirs, []),
         "paragraph": _join_paragraphs,
         "segment": _split_segments,
     }
-    candidates, others, further = arrangements[mode](candidates, others)
+    candidates, others, more_remarks = arrangements[mode](candidates, others)
     if others is not None and not others.references:
         complain(f"{references_name}: no event has the times of a segment in {name}, expected equal starts and ends")
     tokenizer = LETTERS if mode == "paragraph" and reading.paragraph_text == LETTERS else ""
-    return Arranged(candidates, others, settings, tokenizer, remarks + further)
+    return Arranged(candidates, others, settings, tokenizer, remarks + more_remarks)
 
 
 def _refuse_plain_texts(
@@ -194,10 +199,10 @@ def _match_prefixes(
     """Remove ``v_`` before the ids of ActivityNet if only one side has it."""
     if others is None:
         return None, []
-    ours, theirs = candidates.candidates.keys(), others.references.keys()
+    predicted, referenced = candidates.candidates.keys(), others.references.keys()
     for gathered, keys, opposite, source in (
-        (candidates, ours, theirs, name),
-        (others, theirs, ours, references_name),
+        (candidates, predicted, referenced, name),
+        (others, referenced, predicted, references_name),
     ):
         if not all(key.startswith("v_") for key in keys) or all(key.startswith("v_") for key in opposite):
             continue
@@ -220,10 +225,10 @@ def _name_files(files: Sequence[str]) -> str:
     return "+".join(names)
 
 
-def _count_missing(
+def _complete_missing(
     candidates: Gathered, others: Gathered, reading: Reading, name: str, references_name: str, complain: Complain
 ) -> tuple[Gathered, list[str]]:
-    """Give videos without predictions none that count 0, or complain about them."""
+    """Add videos without predictions as items that count 0 (``missing="zero"``), or complain about them."""
     absent = [key for key in others.references if key not in candidates.candidates]
     if absent and reading.missing == "error" and len(absent) < len(others.references):
         complain(
@@ -280,33 +285,33 @@ def _split_segments(candidates: Gathered, others: Gathered | None) -> tuple[Gath
     texts, references, fields = dict[str, list[str]](), dict[str, list[str]](), dict[str, dict[str, Any]]()
     predicted = 0
     for video, sentences in candidates.candidates.items():
-        own = candidates.fields.get(video, {})
-        theirs = {} if others is None else others.fields.get(video, {})
+        candidate_fields = candidates.fields.get(video, {})
+        reference_fields = {} if others is None else others.fields.get(video, {})
         by_times: dict[tuple[int, int], list[str]] = {}
         if others is not None:
-            for times, text in zip(
-                theirs.get(REFERENCE_EVENT_COLUMN, ()), others.references.get(video, ()), strict=True
-            ):
+            reference_times = reference_fields.get(REFERENCE_EVENT_COLUMN, ())
+            for times, text in zip(reference_times, others.references.get(video, ()), strict=True):
                 by_times.setdefault(_round_times(times), []).append(text)
-        about = {"video_id": video}
-        if (duration := own.get(DURATION_COLUMN, theirs.get(DURATION_COLUMN))) is not None:
-            about[DURATION_COLUMN] = duration
-        met = set()
-        for number, (times, text) in enumerate(zip(own[EVENT_COLUMN], sentences, strict=True), start=1):
+        video_fields = {"video_id": video}
+        duration = candidate_fields.get(DURATION_COLUMN, reference_fields.get(DURATION_COLUMN))
+        if duration is not None:
+            video_fields[DURATION_COLUMN] = duration
+        matched_times = set()
+        for number, (times, text) in enumerate(zip(candidate_fields[EVENT_COLUMN], sentences, strict=True), start=1):
             key, rounded = f"{video}#{number}", _round_times(times)
             texts[key] = [text]
-            fields[key] = {**about, "start": times[0], "end": times[1]}
+            fields[key] = {**video_fields, "start": times[0], "end": times[1]}
             if rounded in by_times:
                 references[key] = by_times[rounded]
-                met.add(rounded)
-        predicted += sum(len(by_times[one]) for one in met)
+                matched_times.add(rounded)
+        predicted += sum(len(by_times[times]) for times in matched_times)
     candidates = replace(candidates, candidates=texts, fields=fields, first_rows={})
     if others is None:
         return candidates, None, []
     total = sum(map(len, others.references.values()))
     others = replace(others, references=references, fields={}, joined=None)
-    unmet = f"reference events without a predicted segment of the same times: {total - predicted:,} of {total:,}"
-    return candidates, others, [unmet] if predicted < total else []
+    remark = f"reference events without a predicted segment of the same times: {total - predicted:,} of {total:,}"
+    return candidates, others, [remark] if predicted < total else []
 
 
 def _round_times(times: Sequence[float]) -> tuple[int, int]:
@@ -337,11 +342,14 @@ def _describe_events(candidates: Gathered, others: Gathered | None, name: str, r
             duration = durations.get(key)
             late += [key for _, end in times if duration is not None and end > duration + SLACK]
             empty += [key for start, end in times if start == end]
-            many += [key] * (len(times) > MOST)
+            many += [key] * (len(times) > SCORED_EVENTS)
         kinds = (
             (late, f"events that end more than {SLACK:g} s after their video"),
             (empty, "events with the same start and end, which overlap with nothing"),
-            (many, f"videos with more than {MOST:,} events, of which densecap takes the first {MOST:,}"),
+            (
+                many,
+                f"videos with more than {SCORED_EVENTS:,} events, of which densecap takes the first {SCORED_EVENTS:,}",
+            ),
         )
         for keys, what in kinds:
             if keys:

@@ -6,7 +6,7 @@ file names it, also the length of the video in ``duration``. `captious.io._dense
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import chain
 from numbers import Real
 from typing import Any
@@ -34,6 +34,8 @@ def read_dense_document(document: Mapping[Any, Any], name: str) -> Iterator[Row]
     for key in ("results", "database"):
         if isinstance(document.get(key), Mapping):
             videos = document[key]
+    if _are_texts(videos.values()):
+        return None
     if any(map(_is_list_of_events, videos.values())):
         return _read_lists(videos, name)
     if videos is not document and videos and not any(videos.values()):  # every video has an empty list
@@ -41,6 +43,12 @@ def read_dense_document(document: Mapping[Any, Any], name: str) -> Iterator[Row]
     if any(isinstance(value, Mapping) and {"timestamps", "sentences"} <= value.keys() for value in videos.values()):
         return _read_parallel_lists(videos, name)
     return None
+
+
+def _are_texts(values: Collection[Any]) -> bool:
+    """Return True for the plain layouts, captions or lists of captions by id, without a call per value."""
+    types = set(map(type, values))
+    return types == {str} or (types == {list} and set(map(type, chain.from_iterable(values))) == {str})
 
 
 def _is_list_of_events(value: Any) -> bool:

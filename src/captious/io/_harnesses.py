@@ -81,7 +81,7 @@ def _translate_lmms_eval(fields: Mapping[str, Any], where: str) -> dict[str, Any
     caption = fields["filtered_resps"]
     while isinstance(caption, list):
         if len(caption) != 1:
-            raise InputError(f"{where}: filtered_resps holds {len(caption)} captions, expected one")
+            raise InputError(f"{where}: filtered_resps contains {len(caption)} captions, expected one")
         caption = caption[0]
     dictionaries = [value for value in fields.values() if isinstance(value, Mapping) and "answer" in value]
     key = next((one[name] for one in dictionaries for name in ID_KEYS if one.get(name) is not None), fields["doc_id"])

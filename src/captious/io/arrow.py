@@ -89,7 +89,7 @@ def read_parquet_blocks(
 
 
 def _refuse_unpacked(metadata: Any, columns: Sequence[str], limit: int, name: str) -> None:
-    """Raise InputError if columns would unpack to too much, before unpacking them."""
+    """Raise InputError if columns would unpack to more bytes than the limit, before they are unpacked."""
     packed = unpacked = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):

@@ -318,12 +318,12 @@ def _check_overlaps(captions: CaptionSet) -> Iterable[Finding]:
         return
     whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
     words = [set(_split_words(captions.candidates[i][:1], whole)) for i in sample]
-    theirs, common = captions.references.once(
+    reference_words, common = captions.references.once(
         ("words", *sample, whole), lambda: _count_words([captions.references[i] for i in sample], whole)
     )
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
-    own = _compute_share(rare, theirs)
-    other = _compute_share(rare, _choose_others(theirs))
+    own = _compute_share(rare, reference_words)
+    other = _compute_share(rare, _choose_others(reference_words))
     if any(rare) and own <= 1.5 * other + 0.02:
         unit = "pairs of characters" if whole else "words"
         message = (

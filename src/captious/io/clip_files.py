@@ -1,8 +1,8 @@
-"""Decoding of video files with PyAV: when frames are shown, and the wanted frames as pixels.
+"""Decoding of video files with PyAV: the times of frames, and the wanted frames as pixels.
 
 The header of a file may be wrong or without numbers, so frames are counted and timed by the packets of the stream. A
 `Timeline` has these times; `VideoFile.decode` seeks to a key frame if that skips frames, and converts only the wanted
-ones. Frames are turned as the file says, as players do.
+ones. Frames are rotated as the file says, like in players.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from captious._core.frame_rules import TOLERANCE, FrameRule
 from captious._core.types import Bools, Floats, Ints
 from captious.captions import VideoData, VideoSource
 from captious.errors import MissingExtra, require
+from captious.io.columns import NO_VIDEO
 from captious.io.images import MAX_PIXELS
-from captious.io.videos import NO_VIDEO, UnreadableVideo
+from captious.io.videos import UnreadableVideo
 
-# Longest clip, in seconds, and most memory for the wanted frames of one.
+# Longest clip in seconds, and largest memory for its wanted frames in bytes.
 LONGEST, MOST_BYTES = 3 * 3600, 2 << 30
 # Demuxers of files that contain a video. Playlists, which name other files and addresses, are not among them.
 DEMUXERS = (
@@ -44,20 +45,19 @@ Frame = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """When the frames of a file are shown, in seconds from its beginning, in the order of presentation."""
+    """The times of the frames of a file, in seconds from its beginning, in the order of presentation."""
 
     times: Floats
     keys: Bools
-    """Which frames are key frames."""
+    """Whether each frame is a key frame."""
     end: float
-    """When the last frame leaves the screen."""
+    """The time at which the last frame leaves the screen."""
     rotation: int = 0
-    """Degrees, counterclockwise, by which players turn the frames; −90 for most of a phone's upright clips."""
+    """Degrees, counterclockwise, by which players rotate the frames; −90 for most upright clips of phones."""
     expected: int = 0
-    """Frames that the index of a file announces which breaks off earlier; 0 if it does not break off, or has no index.
-    """
+    """The number of frames in the index of a file that ends too early; 0 if it is complete, or has no index."""
     cut: bool = False
-    """Whether the file breaks off."""
+    """Whether the file ends too early."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -115,7 +115,7 @@ class Timeline:
 
 
 def require_pyav() -> Any:
-    """Import PyAV. Raise MissingExtra with the way to go on if it is not installed."""
+    """Import PyAV; raise MissingExtra, which says how to install it, if that fails."""
     try:
         return require("av", "video")
     except MissingExtra:
@@ -145,20 +145,20 @@ class VideoFile:
         self._container.close()
 
     def decode(self, indices: Sequence[int]) -> Iterator[tuple[int, Frame]]:
-        """Yield the frames of increasing indices, each with its index, as height × width × 3 bytes, turned.
+        """Yield the frames of increasing indices, each with its index, as height × width × 3 bytes, upright.
 
-        Fewer are yielded if the file breaks off, or if its packets were no frames: `count_frames` then tells.
+        Fewer frames are yielded if the file ends too early, or if packets contain no frame. `count_frames` finds out.
         """
         with suppress(self.av.FFmpegError):
             for index, frame in self._find_frames(list(map(int, indices))):
                 if frame.width * frame.height >= MAX_PIXELS:
                     raise UnreadableVideo(_explain_size(self.name, frame.width, frame.height))
-                yield index, _turn(frame.to_ndarray(format="rgb24"), self.timeline.rotation)
+                yield index, _rotate(frame.to_ndarray(format="rgb24"), self.timeline.rotation)
 
     def count_frames(self) -> Timeline:
-        """Decode the whole file, and return the timeline of the frames that came: the last resort.
+        """Decode the whole file, and return the timeline of its frames, if the packets did not tell it.
 
-        Frames are then found by their number.
+        From then on, frames are found by counting.
         """
         times, keys, durations, broken = list[float](), list[bool](), list[float](), self.timeline.cut
         self._rewind()
@@ -229,12 +229,12 @@ class VideoFile:
                     points.append((packet.pts, packet.is_keyframe, packet.duration or 0))
         except self.av.FFmpegError:
             broken = True
-        known = [point[0] for point in points if point[0] is not None]
         rotation = self._find_rotation()
         cut = broken or self._breaks_off()
         announced = self._stream.frames if cut else 0
         self.timeline = _make_timeline([], [], [], rotation, cut, announced)
-        if len(known) < len(points) or len(set(known)) < len(known):
+        present = [point[0] for point in points if point[0] is not None]
+        if len(set(present)) < len(points):  # a packet has no time, or the same as another
             return self.count_frames()
         points.sort()
         self._points = [point[0] for point in points if point[0] is not None]
@@ -265,7 +265,7 @@ class VideoFile:
             return _is_cut_short(file)
 
     def _rewind(self) -> None:
-        """Go back to the beginning, by opening the file again if it cannot seek."""
+        """Go back to the beginning; if the file cannot seek, open it again."""
         try:
             self._container.seek(0)
         except self.av.FFmpegError:
@@ -276,23 +276,26 @@ class VideoFile:
         """Yield the wanted frames as PyAV has them, with their indices."""
         if self._by_number:
             self._rewind()
-            left = set(wanted)
+            remaining = set(wanted)
             for index, frame in enumerate(self._container.decode(self._stream)):
-                if index in left:
+                if index in remaining:
                     yield index, frame
-                    left.remove(index)
-                if not left:
+                    remaining.remove(index)
+                if not remaining:
                     return
             return
         keys = np.flatnonzero(self.timeline.keys)
-        frames, frame, at = iter(()), None, len(self.timeline)  # the scan left the file at its end
+        # `at` is the index of `frame`, which was decoded last. The scan left the file at its end.
+        frames, frame, at = iter(()), None, len(self.timeline)
         for index in wanted:
             before = int(np.searchsorted(keys, index, side="right")) - 1
             key = int(keys[before]) if before >= 0 else 0
+            # Seek to the last key frame before the index if the index is behind, or if that skips frames.
             if at > index or key > at + 1:
                 frames, frame, at = self._start_at(key), None, -1
             frame, at = self._skip_to(frames, frame, at, index)
-            if at != index and key:  # the seek went too far, or found nothing: decode from the beginning, always
+            if at != index and key:
+                # The seek went too far, or found nothing. From now on decode from the beginning, without key frames.
                 keys = keys[:0]
                 frame, at = self._skip_to(frames := self._start_at(0), None, -1, index)
             if at == index:
@@ -301,14 +304,14 @@ class VideoFile:
                 return
 
     def _skip_to(self, frames: Iterator[Any], frame: Any, at: int, index: int) -> tuple[Any, int]:
-        """Decode up to the frame of an index, or past it; return the last frame and its index, None at the end."""
+        """Decode until the frame of an index, or one after it; return the last frame and its index, None at the end."""
         while at < index:
             frame = next(frames, None)
             at = len(self.timeline) if frame is None else self._find_index(frame)
         return frame, at
 
     def _start_at(self, key: int) -> Iterator[Any]:
-        """Return the frames from a key frame on."""
+        """Return an iterator over the frames that begins at a key frame."""
         if key:
             try:
                 self._container.seek(self._points[key], stream=self._stream)
@@ -320,7 +323,7 @@ class VideoFile:
         return frames
 
     def _find_index(self, frame: Any) -> int:
-        """Return the index of a decoded frame: that of the last packet shown no later."""
+        """Return the index of a decoded frame: that of the last packet whose time is not after it."""
         return -1 if frame.pts is None else int(np.searchsorted(self._points, frame.pts, side="right")) - 1
 
 
@@ -332,14 +335,14 @@ def _make_timeline(
     cut: bool,
     announced: int,
 ) -> Timeline:
-    """Make a timeline; the last frame is shown as long as it says, or else as long as the one before it."""
-    shown = np.asarray(times, dtype=np.float64)
-    last = durations[-1] if len(durations) else 0.0
-    if not last > 0 and len(shown) > 1:
-        last = float(shown[-1] - shown[-2])
-    end = float(shown[-1]) + last if len(shown) else 0.0
-    expected = announced if announced > len(shown) else 0
-    return Timeline(shown, np.asarray(keys, dtype=np.bool_), end, rotation, expected, cut)
+    """Make a timeline; the duration of the last frame is its own, or if it has none that of the frame before."""
+    starts = np.asarray(times, dtype=np.float64)
+    last_duration = durations[-1] if len(durations) else 0.0
+    if not last_duration > 0 and len(starts) > 1:
+        last_duration = float(starts[-1] - starts[-2])
+    end = float(starts[-1]) + last_duration if len(starts) else 0.0
+    expected = announced if announced > len(starts) else 0
+    return Timeline(starts, np.asarray(keys, dtype=np.bool_), end, rotation, expected, cut)
 
 
 def _is_cover(stream: Any) -> bool:
@@ -361,23 +364,25 @@ def _is_cut_short(file: IO[bytes]) -> bool:
             length = int.from_bytes(box[:4], "big")
             if length == 1:
                 length = int.from_bytes(box[8:16], "big")
-            if length < 8 or len(box) < 8:  # 0: up to the end of the file; other lengths are no box
+            # The length 0 means up to the end of the file, other small numbers are invalid; half a header is cut short.
+            if length < 8 or len(box) < 8:
                 return len(box) < 8
             position += length
         return position > size
     if head[:4] == b"RIFF":
         return int.from_bytes(head[4:8], "little") + 8 > size
-    at = head.find(b"\x18\x53\x80\x67")  # the segment of Matroska
-    if head[:4] != b"\x1a\x45\xdf\xa3" or at < 0:
+    segment = head.find(b"\x18\x53\x80\x67")
+    if head[:4] != b"\x1a\x45\xdf\xa3" or segment < 0:
         return False
-    width = 9 - head[at + 4].bit_length()
-    length = int.from_bytes(head[at + 4 : at + 4 + width], "big") & ~(1 << 7 * width)
+    # Matroska's length of the segment: the first 1 bit of its first byte says how many bytes it has.
+    width = 9 - head[segment + 4].bit_length()
+    length = int.from_bytes(head[segment + 4 : segment + 4 + width], "big") & ~(1 << 7 * width)
     unknown = (1 << 7 * width) - 1
-    return length != unknown and at + 4 + width + length > size
+    return length != unknown and segment + 4 + width + length > size
 
 
-def _turn(pixels: Frame, rotation: int) -> Frame:
-    """Turn a frame as players do."""
+def _rotate(pixels: Frame, rotation: int) -> Frame:
+    """Rotate a frame as players do."""
     return np.ascontiguousarray(np.rot90(pixels, rotation // 90 % 4)) if rotation % 360 else pixels
 
 

@@ -13,8 +13,9 @@ from captious.options import Reading
 
 # Columns of the image file; a caption set always calls it `image`.
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
-# Why an item has no image, in messages and reasons.
+# Why an item has no image or video, in messages and reasons.
 NO_SUCH = "no such image"
+NO_VIDEO = "no such video"
 # Column of the sound file.
 AUDIO_COLUMN = "audio"
 # Columns of the video; a caption set always calls it `video`.

@@ -227,7 +227,7 @@ def _explain_repeated_id(row: Row, key: str, first: str, reading: Reading) -> st
     styled = STYLE_COLUMN in row.fields and not reading.id_column
     ids = f"{_pick(row, None, ID_COLUMNS)},{STYLE_COLUMN}"
     instead = f"reading=Reading(id_column='{ids}') where each style is an item"
-    swapped = "" if reading.references is None else "swap the two files if this one holds the references, "
+    swapped = "" if reading.references is None else "swap the two files if this one contains the references, "
     other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
     return (
         f"{row.where}: id {key!r} {REPEATED} (first at {first}), expected one row per id; {swapped}pass "
@@ -881,11 +881,11 @@ def check_text(text: str, where: str, what: str, complain: Complain, remedy: str
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
-        complain(f"{where}: {what} holds half a character ({text[error.start]!r}), expected valid Unicode{remedy}")
+        complain(f"{where}: {what} contains half a character ({text[error.start]!r}), expected valid Unicode{remedy}")
         return None
     if "\0" in text:
         complain(
-            f"{where}: {what} holds a null character, expected text; is it UTF-16, or the padding of a tar?{remedy}"
+            f"{where}: {what} contains a null character, expected text; is it UTF-16, or the padding of a tar?{remedy}"
         )
         return None
     return text

@@ -2,7 +2,7 @@
 
 Files of all layouts are read into one form: CaptionQA and CAPEval (a list of questions in each row), CapMAS (texts that
 contain the options, and letters), VDC (``{video: [questions]}``), TIFA (a question in each row), DSG (a question in
-each row, with its parents), DREAM-1K (events). The columns of the first row tell the layouts apart.
+each row, with its parents), DREAM-1K (events). The columns of a row show which layout it has.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class ItemQuestion:
     text: str
     choices: tuple[str, ...] = ()
     answer: str = ""
-    """The right answer; the text of a choice where there are choices."""
+    """The right answer; if there are choices, the text of one."""
     categories: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
     """Ids of the questions that must be answered yes before this one makes sense."""
     given: str | None = None
-    """The answer that a model gave, where the file has one."""
+    """The answer that a model gave, if the file has it."""
 
     @property
     def right(self) -> str | None:
         """The choice that is the right answer; None if no choice is."""
-        own = normalize_answer(self.answer)
-        return next((choice for choice in self.choices if normalize_answer(choice) == own), None)
+        answer = normalize_answer(self.answer)
+        return next((choice for choice in self.choices if normalize_answer(choice) == answer), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,15 +329,15 @@ def find_loops(questions: Sequence[ItemQuestion]) -> list[str]:
     >>> find_loops([first, second, ItemQuestion("3", "?")])
     ['1', '2']
     """
-    parents = {one.id: one.parents for one in questions}
-    found = []
-    for one in questions:
-        seen, waiting = set[str](), list(one.parents)
-        while waiting:
-            parent = waiting.pop()
-            if parent not in seen:
-                seen.add(parent)
-                waiting += parents.get(parent, ())
-        if one.id in seen:
-            found.append(one.id)
-    return found
+    parents = {question.id: question.parents for question in questions}
+    in_loops = []
+    for question in questions:
+        ancestors, stack = set[str](), list(question.parents)
+        while stack:
+            parent = stack.pop()
+            if parent not in ancestors:
+                ancestors.add(parent)
+                stack += parents.get(parent, ())
+        if question.id in ancestors:
+            in_loops.append(question.id)
+    return in_loops

@@ -111,7 +111,9 @@ def remove_halves(row: Row, notice: Callable[[str], object] | None) -> Row:
                 notice(row.where)
                 return row._replace(fields=_repair_value(row.fields))
             half = error.object[error.start]
-            raise InputError(f"{row.where}: {name} holds half a character ({half!r}), expected valid Unicode") from None
+            raise InputError(
+                f"{row.where}: {name} contains half a character ({half!r}), expected valid Unicode"
+            ) from None
     return row
 
 

@@ -47,9 +47,9 @@ from captious.io.storage import Shard as Shard
 from captious.io.tars import KEY, read_tar
 from captious.options import Reading
 
+# Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids.
 FORMATS = {ending: name for ending, name in TABLES.items() if name not in (LINES, "xlsx")}
 FORMATS |= {".tar": "tar", ".tgz": "tar"}
-"""Formats of shards by the ending of a file's name; ``.gz`` may follow any of them. Lines of text have no ids."""
 ENDINGS = ", ".join(FORMATS)
 LONGEST_NAME, LONGEST_EXAMPLE = 120, 300
 NO_ITEM = "a shard without an item"

@@ -223,10 +223,11 @@ class ObjectStore(Storage):
             raise InputError(f"{address}: {format_one_line(error)}") from None
         return system, path
 
-    def _call(self, name: str, done: str, call: Callable[[Any, str], T]) -> T:
+    def _call(self, name: str, participle: str, call: Callable[[Any, str], T]) -> T:
         """Call a function with the file system and the path of a file, and retry if it fails.
 
-        FileNotFoundError is raised at once, other errors after the last retry, as *cannot be* ``done``.
+        FileNotFoundError is raised at once. Other errors are raised after the last retry, with the message that the
+        file cannot be ``participle``, such as "listed".
         """
         system, path = self._locate(name)
         for attempt in range(RETRIES + 1):
@@ -237,7 +238,7 @@ class ObjectStore(Storage):
             except Exception as error:  # the library of each object store has its own error classes
                 if attempt == RETRIES or isinstance(error, (PermissionError, NotImplementedError)):
                     why = format_one_line(error) or type(error).__name__
-                    raise InputError(f"{self.get_address(name)}: cannot be {done} ({why})") from None
+                    raise InputError(f"{self.get_address(name)}: cannot be {participle} ({why})") from None
             time.sleep(BACKOFF_SECONDS * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 

@@ -21,14 +21,12 @@ import numpy.typing as npt
 from captious._core.files import digest, is_folder, read_regular
 from captious.captions import VIDEO, CaptionSet, ImageSource, VideoData, VideoSource
 from captious.errors import InputError
-from captious.io.columns import VECTOR_SUFFIXES, VIDEO_SUFFIXES
+from captious.io.columns import NO_VIDEO, VECTOR_SUFFIXES, VIDEO_SUFFIXES
 from captious.io.images import SUFFIXES, ImageFolder, index_by_id
 
-# Why an item has no video, in messages and reasons.
-NO_VIDEO = "no such video"
-# Bytes that a file of vectors may always unpack to; otherwise it may unpack to this multiple of its own size, because
-# vectors hardly compress.
-MOST_UNPACKED, MOST_PACKED = 256 << 20, 50
+# A zip file of vectors may unpack to this many bytes, or to this multiple of its size. Vectors hardly compress, so that
+# a larger multiple is an attack.
+MOST_UNPACKED, LARGEST_RATIO = 256 << 20, 50
 _NUMBERS = re.compile(r"(\d+)")
 
 
@@ -77,10 +75,10 @@ class VideoFolder(ImageFolder):
 
 
 def get_video_names(columns: Mapping[str, Sequence[Any]], items: int) -> list[str]:
-    """Return the video that each row names: its column `video`, or else `video_id`, as events of one video have it."""
+    """Return the video that each row names: in the column `video`, or in `video_id`, as in tables of events."""
     nothing = (None,) * items
-    both = zip(columns.get(VIDEO, nothing), columns.get("video_id", nothing), strict=True)
-    return [video if isinstance(video, str) and video else "" if id is None else str(id) for video, id in both]
+    cells = zip(columns.get(VIDEO, nothing), columns.get("video_id", nothing), strict=True)
+    return [video if isinstance(video, str) and video else "" if id is None else str(id) for video, id in cells]
 
 
 def match_videos(
@@ -182,14 +180,14 @@ def read_vectors(path: str | Path) -> dict[str, npt.NDArray[np.float32]]:
 
 
 def _refuse_bomb(archive: ZipFile, size: int) -> None:
-    """Raise ValueError for a zip file that says it unpacks to far more than numbers of vectors can be compressed."""
+    """Raise ValueError for a zip file that would unpack to far more bytes than vectors can be compressed to."""
     unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > max(MOST_UNPACKED, MOST_PACKED * size):
+    if unpacked > max(MOST_UNPACKED, LARGEST_RATIO * size):
         raise ValueError(f"{size:,} bytes that unpack to {unpacked:,}")
 
 
 def parse_vectors(content: bytes, where: str) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the arrays of a ``.npy`` or ``.npz`` file by name. Raise UnreadableVideo if they are no vectors."""
+    """Return the arrays of a ``.npy`` or ``.npz`` file by name; raise UnreadableVideo if they are not vectors."""
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
         if hasattr(loaded, "files"):

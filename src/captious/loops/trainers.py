@@ -139,20 +139,27 @@ def _count_processes() -> int:
 def _count_examples(captions: Sequence[str], labels: Sequence[str] | None, number: int | None) -> int:
     """Return the number of captions without the repetitions at the end, or ``number`` if it is known.
 
-    All processes get batches of one size: the last ones are filled with the first examples again, and Seq2SeqTrainer
-    does not remove these.
+    All processes get batches of one size. The last batches are filled with the first examples again, and Seq2SeqTrainer
+    does not remove these::
+
+        examples     0 1 2 3 4        two processes with batches of 2
+        captions     0 1 2 3 4 0 1 2  the last three are fillings
     """
     rows = list(zip(captions, labels or captions, strict=True))
     if number is None:
+        # The end repeats the beginning: the longest repetition is taken for the filling.
         fillings = (size for size in range(len(rows) // 2, 0, -1) if rows[-size:] == rows[:size])
         return len(rows) - next(fillings, 0)
-    first = cycle(labels[:number]) if labels else ()
-    same = labels is None or all(one == other for one, other in zip(labels[number:], first, strict=False))
-    return number if number < len(rows) and same else len(rows)
+    # With a known number, captions beyond it are only cut off if their labels are those of the first examples.
+    first_labels = cycle(labels[:number]) if labels else ()
+    is_filling = labels is None or all(
+        label == first for label, first in zip(labels[number:], first_labels, strict=False)
+    )
+    return number if number < len(rows) and is_filling else len(rows)
 
 
 def _refuse_repeated_labels(captions: Sequence[str], labels: Sequence[str]) -> None:
-    """Raise InputError if all captions contain their label and continue: the model received the answer as input."""
+    """Raise InputError if all captions repeat their label, and some go on: the model received the answer as input."""
     pairs = [(caption, label) for caption, label in zip(captions, labels, strict=False) if label]
     if len(pairs) < 2 or any(label not in caption for caption, label in pairs):
         return

@@ -48,7 +48,7 @@ class CalibratedInput:
     """A metric of a calibration, and its values on the rated captions."""
 
     metric: str
-    """Its written form; for values computed elsewhere, the name of their column."""
+    """The written form of the metric; for values computed elsewhere, the name of their column."""
     label: str
     low: float
     """The smallest value of a rated caption."""
@@ -89,7 +89,10 @@ class Calibration:
     version: str = __version__
 
     def predict(self, values: Floats) -> Floats:
-        """Predict the rating of each row of values; a value outside those of the rated captions counts as the end."""
+        """Predict the rating of each row of values.
+
+        Values are clipped to the range of the rated captions, and ratings to the scale.
+        """
         lows, highs = np.array([one.low for one in self.inputs]), np.array([one.high for one in self.inputs])
         inside = np.clip(values, lows, highs)
         predicted = self.fit.predict(inside[:, 0] if isinstance(self.fit, Curve) else inside)
@@ -188,7 +191,7 @@ class _MetricValues:
 
     values: Floats
     reasons: Mapping[int, str]
-    """Why a caption has no value, by its index."""
+    """The reason why a caption has no value, by its index."""
     warnings: Sequence[str] = ()
     notes: Sequence[str] = field(default=())
 
@@ -198,11 +201,11 @@ class Calibrated(MeanMetric):
     """The rating that people would give a caption, predicted from the values of metrics.
 
     ``file`` is what ``captious study calibrate`` wrote: the metrics, and a line, a monotone curve or a ridge that was
-    fitted to people's ratings. Values are in the units of these ratings, but a prediction is no rating. ``value=low``
-    and ``value=high`` are the ends of its prediction interval: the mean rating of a new caption, by as many people as
-    before, is between them with the probability of the file (0.9 unless chosen otherwise). A metric value outside those
-    of the rated captions counts as the nearest of them, and a warning counts such captions. The corpus value is the
-    mean, and an item with several candidates has their mean.
+    fitted to people's ratings. Values are in the units of these ratings, but a prediction is not a rating.
+    ``value=low`` and ``value=high`` are the ends of its prediction interval: the mean rating of a new caption, by as
+    many people as before, is between them with the probability of the file (0.9 unless chosen otherwise). Metric values
+    are clipped to the range of the rated captions, and a warning counts the captions outside it. The corpus value is
+    the mean, and an item with several candidates has their mean.
 
     The mean over the captions of a system keeps every error of the metric: if it prefers long captions, so does the
     mean. It is not an estimate of people's verdict on a system. ``captious study estimate`` computes that, with an
@@ -324,19 +327,21 @@ class Calibrated(MeanMetric):
     def score_items(self, captions: CaptionSet, state: InnerStates | Shared[dict[str, Any]]) -> Scored:
         """Return rows with the sum of the candidates' predictions, and their number."""
         calibration = self.calibration
-        whole = "several candidates" in self.needs
-        split = captions if whole or (captions.candidates.counts == 1).all() else captions.split_candidates()
-        found = self._measure_inputs(split, state)
-        scored = ~np.isnan(found.values).any(axis=1)
-        predictions = np.full(len(found.values), np.nan)
-        predictions[scored] = self._select_end(calibration.predict(found.values[scored]))
-        outside, warnings = _warn_range(calibration, found.values[scored])
-        notes = [*found.notes, *_note_systems(calibration, captions)]
+        # Candidates are predicted one at a time, unless a metric compares all candidates of an item.
+        compares_candidates = "several candidates" in self.needs
+        is_one_each = bool((captions.candidates.counts == 1).all())
+        split = captions if compares_candidates or is_one_each else captions.split_candidates()
+        inputs = self._measure_inputs(split, state)
+        scored = ~np.isnan(inputs.values).any(axis=1)
+        predictions = np.full(len(inputs.values), np.nan)
+        predictions[scored] = self._select_end(calibration.predict(inputs.values[scored]))
+        outside, warnings = _warn_range(calibration, inputs.values[scored])
+        notes = [*inputs.notes, *_note_systems(calibration, captions)]
         owners = np.arange(len(captions)) if split is captions else captions.candidates.owners
         # Of several candidates without a value, the reason of the first is given.
-        reasons = {int(owners[index]): found.reasons[index] for index in sorted(found.reasons, reverse=True)}
+        reasons = {int(owners[index]): inputs.reasons[index] for index in sorted(inputs.reasons, reverse=True)}
         rows = predictions if split is captions else candidate_means(captions, predictions)
-        warnings = [*found.warnings, *self._warn_settings(captions, state), *warnings]
+        warnings = [*inputs.warnings, *self._warn_settings(captions, state), *warnings]
         if self.value == "rating":
             notes.append(f"{self.label}: {NOT_AN_ESTIMATE}")
         return Scored(rows, reasons, {"outside": outside}, warnings, notes)
@@ -399,8 +404,8 @@ class Calibrated(MeanMetric):
     def break_down(self, item: CaptionSet, state: InnerStates | Shared[dict[str, Any]]) -> Breakdown:
         """List the part of each metric in the prediction, for each candidate."""
         calibration = self.calibration
-        whole = "several candidates" in self.needs or len(item.candidates.values) == 1
-        values = self._measure_inputs(item if whole else item.split_candidates(), state).values
+        is_one = "several candidates" in self.needs or len(item.candidates.values) == 1
+        values = self._measure_inputs(item if is_one else item.split_candidates(), state).values
         parts = []
         for rank, (row, total) in enumerate(
             zip(values, self._select_end(calibration.predict(values)).tolist(), strict=True)
@@ -408,10 +413,11 @@ class Calibrated(MeanMetric):
             share = 1 / len(values)
             for name, adds, value in _list_parts(calibration, row):
                 parts.append(Contribution(name, adds * share, rank, {} if value is None else {"value": value}))
-            rest = total - sum(adds for _, adds, _ in _list_parts(calibration, row))
-            if abs(rest) > 1e-12:
+            # What the parts do not explain: the prediction was clipped to the scale, or is an end of the interval.
+            difference = total - sum(adds for _, adds, _ in _list_parts(calibration, row))
+            if abs(difference) > 1e-12:
                 end = "the ends of the scale" if self.value == "rating" else f"to the {self.value} end of the interval"
-                parts.append(Contribution(end, rest * share, rank))
+                parts.append(Contribution(end, difference * share, rank))
         return Breakdown(
             parts,
             unit="part",
@@ -436,7 +442,7 @@ def _list_settings(metric: Metric, state: Any) -> list[str]:
 
 
 def _list_parts(calibration: Calibration, row: Floats) -> list[tuple[str, float, float | None]]:
-    """List the parts of a prediction before it is cut to the scale: name, what it adds, value of the metric."""
+    """List the parts of a prediction before it is clipped to the scale: name, what it adds, value of the metric."""
     fit = calibration.fit
     inside = np.clip(row, [one.low for one in calibration.inputs], [one.high for one in calibration.inputs])
     if isinstance(fit, Curve):
@@ -454,11 +460,11 @@ def _read_cell(cell: Any) -> float:
 
 
 def _warn_range(calibration: Calibration, values: Floats) -> tuple[int, list[str]]:
-    """Count the captions outside the range of the rated ones, and warn about these and about another domain."""
-    anywhere, warnings = np.zeros(len(values), dtype=np.bool_), []
+    """Count the captions with a value outside the range of the rated ones; warn about them and about another domain."""
+    outside_any, warnings = np.zeros(len(values), dtype=np.bool_), []
     for one, column in zip(calibration.inputs, values.T, strict=True):
         outside = (column < one.low) | (column > one.high)
-        anywhere |= outside
+        outside_any |= outside
         if outside.any():
             warnings.append(
                 f"{one.label}: {outside.sum():,} of {len(column):,} captions are outside {one.low:.4g} to "
@@ -470,7 +476,7 @@ def _warn_range(calibration: Calibration, values: Floats) -> tuple[int, list[str
                     f"{one.label}: {in_end.mean():.0%} of the captions have values of the {part} tenth of the rated "
                     "captions: these may be captions of another kind, for which the calibration was not tested"
                 )
-    return int(anywhere.sum()), warnings
+    return int(outside_any.sum()), warnings
 
 
 def _note_systems(calibration: Calibration, captions: CaptionSet) -> list[str]:

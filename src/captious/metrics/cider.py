@@ -45,7 +45,8 @@ class Cider(CandidateMetric, MeanMetric):
 
     Δ is the difference of the **bigram** counts, as coco-caption has it, not of the lengths in words. coco-caption
     calls this CIDEr. ``variant=plain`` is the CIDEr of the paper: no clipping, no length penalty. A caption that is 13
-    words longer or shorter than every reference keeps less than a tenth; a warning says if a tenth of the captions are.
+    words longer or shorter than every reference keeps less than a tenth of its score; there is a warning if that is so
+    for a tenth of the captions.
 
     ``idf=refs`` counts df over the references of the set itself. A value then depends on the other items, and is 0 for
     a set of one item. With a path or the name of an idf corpus (``captious make idf``), values can be compared between

@@ -24,8 +24,7 @@ from captious._core.plugins import ObjectName, check_name, find_object
 from captious._core.types import Floats
 from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
-from captious.io.columns import NO_SUCH
-from captious.io.videos import NO_VIDEO, describe_frames
+from captious.io.columns import NO_SUCH, NO_VIDEO
 from captious.metrics.abilities import Explains, ExplainsMissing
 from captious.metrics.explanation import Breakdown, Explanation
 from captious.metrics.measurement import Measurement, Signature
@@ -51,7 +50,7 @@ HINTS = {
     "one candidate, needs several": "; give several candidates per item",
     "no image": "; pass images=..., their folder or a list, or a column 'image' with their paths",
     f"video: {NO_VIDEO}": "; none of the videos exists: pass videos=..., the folder that has them",
-    f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder that holds them",
+    f"image: {NO_SUCH}": "; none of the image files exists: pass images=..., the folder with them",
     "no source text": "; give a column 'source'",
 }
 
@@ -202,7 +201,11 @@ class Metric(ABC):
 
     def frame_settings(self, captions: CaptionSet) -> Mapping[str, str]:
         """Return the entry of the signature for the frames of videos, if the metric reads any."""
-        return {"frames": describe_frames(captions)} if self.reads_videos and VIDEO in captions.columns else {}
+        if not self.reads_videos or VIDEO not in captions.columns:
+            return {}
+        from captious.io.videos import describe_frames
+
+        return {"frames": describe_frames(captions)}
 
     def text_settings(self, captions: CaptionSet) -> Mapping[str, str]:
         """Return the entries of the signature for reading the captions as text: their language, if one was named."""

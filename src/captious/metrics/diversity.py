@@ -345,7 +345,7 @@ class SelfCider(TokenMetric, MeanMetric):
     label: ClassVar[str] = "Self-CIDEr"
     main: ClassVar[str] = "idf"
     needs: ClassVar[tuple[Need, ...]] = ("references", "several candidates")
-    undefined_reason: ClassVar[str] = "no candidate holds an n-gram with weight"
+    undefined_reason: ClassVar[str] = "no candidate has an n-gram with weight"
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
 
     @property
@@ -403,7 +403,7 @@ class Lsa(TokenMetric, MeanMetric):
     name: ClassVar[str] = "lsa"
     label: ClassVar[str] = "LSA diversity"
     needs: ClassVar[tuple[Need, ...]] = ("several candidates",)
-    undefined_reason: ClassVar[str] = "no candidate holds a token"
+    undefined_reason: ClassVar[str] = "no candidate has a token"
     citation: ClassVar[str] = "Wang, Chan. Describing like humans: on diversity in image captioning. CVPR 2019."
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:

@@ -144,8 +144,8 @@ def _list_word_parts(
 def _mark_texts(label: str, by_precision: CommonSubsequence, by_recall: CommonSubsequence) -> list[MarkedText]:
     """Mark the common subsequences in the candidate, and in the reference or references that count."""
     names = ["reference"] if by_precision == by_recall else ["precision from", "recall from"]
-    ours = _number_runs(len(by_precision.words), [ours for ours, _ in by_precision.positions])
-    return [MarkedText(label, by_precision.words, ours)] + [
+    runs = _number_runs(len(by_precision.words), [runs for runs, _ in by_precision.positions])
+    return [MarkedText(label, by_precision.words, runs)] + [
         MarkedText(name, pair.reference, _number_runs(len(pair.reference), [theirs for _, theirs in pair.positions]))
         for name, pair in zip(names, (by_precision, by_recall), strict=False)
     ]

@@ -179,7 +179,7 @@ class Spider(CandidateMetric, MeanMetric):
             if factors[rank] < 1:
                 lost = (factors[rank] - 1) * (cider[rank] + spice[rank]) / 2 * share
                 parts.append(Contribution("fluency error", float(lost), rank))
-        chosen = "; the candidate with the largest value counts alone" if self.best else ""
+        chosen = "; only the candidate with the largest value counts" if self.best else ""
         formula = "(CIDEr-D + SPICE) / 2" + (f" · (1 − {self.penalty:g} · error)" if self.fluency else "")
         return Breakdown(
             parts, unit="part", columns=[Column("value")], formula=f"{self.label} = {formula}{chosen}", ordered=True

@@ -170,8 +170,8 @@ def find_blank_texts(captions: CaptionSet, references: bool = False, candidates:
 
     Without ``candidates`` a blank candidate is no reason: the metric scores it.
     """
-    ours, others = captions.candidates, captions.references
-    reasons = dict.fromkeys(ours.owners[ours.blank].tolist(), "empty caption") if candidates else {}
+    own, others = captions.candidates, captions.references
+    reasons = dict.fromkeys(own.owners[own.blank].tolist(), "empty caption") if candidates else {}
     if references:
         number = np.bincount(others.owners[~others.blank], minlength=len(captions))
         reasons = {**give_reason((number == 0) & (others.counts > 0), "all references are empty"), **reasons}
@@ -191,9 +191,9 @@ def warn_truncated(label: str, captions: CaptionSet, items: Sequence[int], limit
     """Return a warning about truncated captions, given the item of each; an empty list if there are none."""
     if not items:
         return []
-    number = f"{len(items):,} caption{' is' if len(items) == 1 else 's are'}"
+    number, are, were = ("1 caption", "is", "was") if len(items) == 1 else (f"{len(items):,} captions", "are", "were")
     ids = format_ids(captions, items)
-    return [f"{label}: {number} longer than the encoder's {limit} tokens and were truncated (ids {ids})"]
+    return [f"{label}: {number} {are} longer than the encoder's {limit} tokens and {were} truncated (ids {ids})"]
 
 
 def format_ids(captions: CaptionSet, items: Sequence[int]) -> str:

@@ -37,7 +37,7 @@ class Generator:
     cutouts: ClassVar[int] = 16
     """Squares of the picture that the guide sees in each step."""
     decay: ClassVar[float] = 0.0
-    """Decay of the moving average of the variables that the final picture is drawn from; 0 for their last values."""
+    """Decay of the moving average of the variables, from which the final picture is made; 0 for their last values."""
     shows_whole: ClassVar[bool] = True
     """Whether the guide sees the whole picture too."""
     resampling: ClassVar[Mapping[str, Any]] = {"mode": "bicubic", "antialias": True, "align_corners": False}
@@ -55,7 +55,7 @@ class Generator:
         raise NotImplementedError
 
     def compute_penalty(self, variables: Variables) -> torch.Tensor | float:
-        """Return what is added to the loss."""
+        """Compute the penalty that is added to the loss."""
         return 0.0
 
 
@@ -80,8 +80,9 @@ class DiffusersDecoder(Generator):
         return picture
 
 
-# DALL-E's dVAE keeps pixels off the ends of the range: x · (1 − 2ε) + ε.
+# DALL-E's dVAE maps pixels to the inside of the range: x · (1 − 2ε) + ε.
 _EPSILON = 0.1
+# Temperature of the relaxed codes in the first and in the last step.
 _TEMPERATURES = (1.0, 0.1)
 
 
@@ -120,13 +121,13 @@ class DalleDecoderNetwork(torch.nn.Module):
         self.input = torch.nn.Conv2d(state["blocks.input.w"].shape[1], width, 1)
         groups = []
         for name, parts in zip(names, blocks, strict=True):
-            made = []
+            group = []
             for part in parts:
                 path = f"blocks.{name}.{part}.res_path"
                 out, hidden = len(state[f"{path}.conv_4.b"]), len(state[f"{path}.conv_1.b"])
-                made.append(DalleBlock(width, out, hidden, gain))
+                group.append(DalleBlock(width, out, hidden, gain))
                 width = out
-            groups.append(torch.nn.Sequential(*made))
+            groups.append(torch.nn.Sequential(*group))
         self.groups = torch.nn.ModuleList(groups)
         self.output = torch.nn.Conv2d(width, len(state["blocks.output.conv.b"]), 1)
 
@@ -167,7 +168,7 @@ def load_dalle_decoder(path: Path) -> DalleDecoderNetwork:
 
 
 def _rename_dalle(key: str) -> str:
-    """Return the name of a tensor here.
+    """Convert the name of a published tensor to the name in `DalleDecoderNetwork`.
 
     >>> _rename_dalle("blocks.group_2.block_1.res_path.conv_3.w"), _rename_dalle("blocks.output.conv.b")
     ('groups.1.0.res_path.conv_3.weight', 'output.bias')
@@ -198,13 +199,14 @@ class DalleDecoder(Generator):
         else:
             first, last = _TEMPERATURES
             uniform = torch.rand(logits.shape, generator=draws).clamp(1e-9, 1 - 1e-7)
-            noise = -torch.log(-torch.log(uniform)).to(logits.device)
-            codes = ((logits + noise) / (first * (last / first) ** progress)).softmax(1)
+            gumbel = -torch.log(-torch.log(uniform)).to(logits.device)
+            temperature = first * (last / first) ** progress
+            codes = ((logits + gumbel) / temperature).softmax(1)
         picture: torch.Tensor = self.module(codes)
         return picture
 
 
-def _spectral(module: torch.nn.Module, eps: float) -> torch.nn.Module:
+def _add_spectral_norm(module: torch.nn.Module, eps: float) -> torch.nn.Module:
     # The published tensors are weight_orig, weight_u and weight_v, which only the older function of torch knows.
     return torch.nn.utils.spectral_norm(module, eps=eps)
 
@@ -221,22 +223,22 @@ class BigGanNorm(torch.nn.Module):
         self.register_buffer("running_means", torch.zeros(statistics, width))
         self.register_buffer("running_vars", torch.ones(statistics, width))
         if condition:
-            self.scale = _spectral(torch.nn.Linear(condition, width, bias=False), eps)
-            self.offset = _spectral(torch.nn.Linear(condition, width, bias=False), eps)
+            self.scale = _add_spectral_norm(torch.nn.Linear(condition, width, bias=False), eps)
+            self.offset = _add_spectral_norm(torch.nn.Linear(condition, width, bias=False), eps)
         else:
             self.weight = torch.nn.Parameter(torch.ones(width))
             self.bias = torch.nn.Parameter(torch.zeros(width))
 
     def forward(self, x: torch.Tensor, condition: torch.Tensor | None = None) -> torch.Tensor:
-        """Normalize with the statistics of no truncation, which are the last ones."""
+        """Normalize with the last statistics, which are those without truncation of the latents."""
         if condition is None:
             scale, offset = self.weight[None], self.bias[None]
         else:
             scale, offset = 1 + self.scale(condition), self.offset(condition)
         mean, variance = self.running_means[-1], self.running_vars[-1]
         factor = scale / (variance + self.eps).sqrt()
-        moved: torch.Tensor = x * factor[..., None, None] + (offset - mean * factor)[..., None, None]
-        return moved
+        result: torch.Tensor = x * factor[..., None, None] + (offset - mean * factor)[..., None, None]
+        return result
 
 
 class BigGanAttention(torch.nn.Module):
@@ -245,19 +247,19 @@ class BigGanAttention(torch.nn.Module):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         eighth, half = width // 8, width // 2
-        self.snconv1x1_theta = _spectral(torch.nn.Conv2d(width, eighth, 1, bias=False), eps)
-        self.snconv1x1_phi = _spectral(torch.nn.Conv2d(width, eighth, 1, bias=False), eps)
-        self.snconv1x1_g = _spectral(torch.nn.Conv2d(width, half, 1, bias=False), eps)
-        self.snconv1x1_o_conv = _spectral(torch.nn.Conv2d(half, width, 1, bias=False), eps)
+        self.snconv1x1_theta = _add_spectral_norm(torch.nn.Conv2d(width, eighth, 1, bias=False), eps)
+        self.snconv1x1_phi = _add_spectral_norm(torch.nn.Conv2d(width, eighth, 1, bias=False), eps)
+        self.snconv1x1_g = _add_spectral_norm(torch.nn.Conv2d(width, half, 1, bias=False), eps)
+        self.snconv1x1_o_conv = _add_spectral_norm(torch.nn.Conv2d(half, width, 1, bias=False), eps)
         self.gamma = torch.nn.Parameter(torch.zeros(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add what every place finds elsewhere."""
+        """Add the attention of every place to all others."""
         query = self.snconv1x1_theta(x).flatten(2)
         key, value = (functional.max_pool2d(part(x), 2).flatten(2) for part in (self.snconv1x1_phi, self.snconv1x1_g))
         weights = (query.transpose(1, 2) @ key).softmax(-1)
-        seen = (value @ weights.transpose(1, 2)).unflatten(2, x.shape[2:])
-        result: torch.Tensor = x + self.gamma * self.snconv1x1_o_conv(seen)
+        attended = (value @ weights.transpose(1, 2)).unflatten(2, x.shape[2:])
+        result: torch.Tensor = x + self.gamma * self.snconv1x1_o_conv(attended)
         return result
 
 
@@ -272,7 +274,7 @@ class BigGanBlock(torch.nn.Module):
         for number, (into, to, side) in enumerate(sizes):
             setattr(self, f"bn_{number}", BigGanNorm(into, condition, statistics, eps))
             convolution = torch.nn.Conv2d(into, to, side, padding=side // 2)
-            setattr(self, f"conv_{number}", _spectral(convolution, eps))
+            setattr(self, f"conv_{number}", _add_spectral_norm(convolution, eps))
 
     def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
         """Add the residual path; a narrower output keeps the first channels of the input."""
@@ -292,7 +294,7 @@ class BigGanGenerator(torch.nn.Module):
         super().__init__()
         width, condition, eps = int(config["channel_width"]), 2 * int(config["z_dim"]), float(config["eps"])
         statistics = int(config["n_stats"])
-        self.gen_z = _spectral(torch.nn.Linear(condition, 4 * 4 * 16 * width), eps)
+        self.gen_z = _add_spectral_norm(torch.nn.Linear(condition, 4 * 4 * 16 * width), eps)
         layers: list[torch.nn.Module] = []
         for number, (doubles, into, out) in enumerate(config["layers"]):
             if number == config["attention_layer_position"]:
@@ -300,16 +302,16 @@ class BigGanGenerator(torch.nn.Module):
             layers.append(BigGanBlock(width * into, width * out, condition, bool(doubles), statistics, eps))
         self.layers = torch.nn.ModuleList(layers)
         self.bn = BigGanNorm(width, 0, statistics, eps)
-        self.conv_to_rgb = _spectral(torch.nn.Conv2d(width, width, 3, padding=1), eps)
+        self.conv_to_rgb = _add_spectral_norm(torch.nn.Conv2d(width, width, 3, padding=1), eps)
 
     def forward(self, conditions: torch.Tensor) -> torch.Tensor:
         """Return a picture from −1 to 1; the first condition is for the start, the others are for the blocks."""
         first, *rest = conditions[:, None]
         # The start has its channels last, as in the TensorFlow model that the weights come from.
         x = self.gen_z(first).unflatten(1, (4, 4, -1)).permute(0, 3, 1, 2)
-        own = iter(rest)
+        block_conditions = iter(rest)
         for layer in self.layers:
-            x = layer(x, next(own)) if isinstance(layer, BigGanBlock) else layer(x)
+            x = layer(x, next(block_conditions)) if isinstance(layer, BigGanBlock) else layer(x)
         picture: torch.Tensor = self.conv_to_rgb(self.bn(x).relu())[:, :3].tanh()
         return picture
 
@@ -379,7 +381,10 @@ class BigGan(Generator):
         return picture
 
     def compute_penalty(self, variables: Variables) -> torch.Tensor:
-        """Keep latents normal (deviation, mean, skewness, kurtosis), and all but one class weight of a layer small."""
+        """Compute Big Sleep's penalty, which keeps latents normal and all but one class weight of a layer small.
+
+        Latents are compared with a normal distribution by deviation, mean, skewness and kurtosis.
+        """
         latents, logits = variables
         spread = (1 - latents.std(dim=1)).abs().mean() + latents.mean(dim=1).abs().mean()
         spread = spread + 4 * latents.square().mean().clamp(min=1)
@@ -393,7 +398,7 @@ class BigGan(Generator):
 
 
 def update_average(averages: Variables, variables: Sequence[torch.Tensor], decay: float, step: int) -> None:
-    """Move averages towards the variables after a step, counted from 0; they start at the start of the variables.
+    """Move averages towards the variables after a step, counted from 0; they begin as the variables' start values.
 
     >>> averages = [torch.tensor([0.0])]
     >>> update_average(averages, [torch.tensor([1.0])], 0.5, 0)

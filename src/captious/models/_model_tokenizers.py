@@ -317,7 +317,7 @@ def find_clip_tokenizer(beside: Path, limit: int) -> SubwordTokenizer:
     raise InputError(
         f"{beside}: CLIP's tokenizer is not on this machine, and the hub cannot be reached; download tokenizer.json "
         f"from the hub repository {REPOSITORY} (or {MERGES} from github.com/openai/CLIP) and put it in "
-        f"{get_weights_folder()} or beside the checkpoint"
+        f"{get_weights_folder()} or next to the checkpoint"
     )
 
 

@@ -52,6 +52,7 @@ SHAPE = {
     "layer_norm_eps": 1e-12,
 }
 _LOADED: ModelRegistry[BleurtModel] = ModelRegistry(limit=1)
+# Threads take turns: two forward passes at once need twice the memory, and would compute the same pairs twice.
 _ONE_AT_A_TIME = threading.RLock()
 
 
@@ -74,12 +75,12 @@ class BleurtModel:
     def logits(self, pairs: Sequence[tuple[Ids, Ids]]) -> Features:
         """Return the score of each pair of token ids, reference first: pairs × 1."""
         torch = require("torch", "clip")
-        cut = [truncate_pair(*pair, self.limit - SPECIAL) for pair in pairs]
-        width = max(len(one) + len(two) for one, two in cut) + SPECIAL
-        ids, mask, segments = np.zeros((3, len(cut), width), np.int64)
-        for row, (one, two) in enumerate(cut):
-            middle, end = len(one) + 2, len(one) + len(two) + SPECIAL
-            ids[row, :end] = [self.first, *one, self.separator, *two, self.separator]
+        truncated = [truncate_pair(*pair, self.limit - SPECIAL) for pair in pairs]
+        width = max(len(reference) + len(candidate) for reference, candidate in truncated) + SPECIAL
+        ids, mask, segments = np.zeros((3, len(truncated), width), np.int64)
+        for row, (reference, candidate) in enumerate(truncated):
+            middle, end = len(reference) + 2, len(reference) + len(candidate) + SPECIAL
+            ids[row, :end] = [self.first, *reference, self.separator, *candidate, self.separator]
             mask[row, :end] = 1
             segments[row, middle:end] = 1
         device = self.module.device
@@ -103,10 +104,9 @@ def truncate_pair(reference: Ids, candidate: Ids, budget: int) -> tuple[Ids, Ids
     """
     if len(reference) + len(candidate) <= budget:
         return reference, candidate
-    candidate_size, reference_size = (
-        max(budget - len(reference), budget // 2),
-        max(budget - len(candidate), budget - budget // 2),
-    )
+    # Each text gets what the other one leaves of the budget, or half of it if that is more.
+    candidate_size = max(budget - len(reference), budget // 2)
+    reference_size = max(budget - len(candidate), budget - budget // 2)
     return reference[:reference_size], candidate[:candidate_size]
 
 
@@ -120,23 +120,26 @@ def score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[F
 
 
 def _score_pairs(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Ints]:
-    unique, index_of = find_distinct(pairs)
-    contents = [hash_text(f"{len(reference)} {reference}{candidate}") for reference, candidate in unique]
+    distinct, pair_of = find_distinct(pairs)
+    # The length says where the reference ends, so that ("ab", "c") and ("a", "bc") have different keys.
+    contents = [hash_text(f"{len(reference)} {reference}{candidate}") for reference, candidate in distinct]
     store = open_store(FeatureSpace(model.name, model.fingerprint, "pairs", (1,)))
     rows, lengths, index = gather(store, contents)
     missing = np.flatnonzero(index < 0).tolist()
     if missing:
         try:
-            for some, logits, tokens in _score_batches(model, [unique[number] for number in missing]):
+            for batch, logits, tokens in _score_batches(model, [distinct[number] for number in missing]):
                 finite = np.isfinite(logits[:, 0])
-                keys = as_keys(contents[missing[number]] for number in some)
+                keys = as_keys(contents[missing[number]] for number in batch)
                 store.put(keys[finite], logits[finite], tokens[finite].astype(np.int32))
         finally:
             store.flush()
         rows, lengths, index = gather(store, contents)
     store.settle()
+    # Pairs that are not stored have index −1, which selects the NaN and the 0 that are appended.
     values = np.append(rows[:, 0].astype(np.float64), np.nan)[index]
-    return values[index_of], np.append(lengths.astype(np.int64), 0)[index][index_of]
+    tokens_before = np.append(lengths.astype(np.int64), 0)[index]
+    return values[pair_of], tokens_before[pair_of]
 
 
 def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], Features, Ints]]:
@@ -144,19 +147,21 @@ def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iter
     runtime = get_runtime()
     texts, index = find_distinct([text for pair in pairs for text in pair])
     ids = model.pieces(texts)
-    sides = [(ids[one], ids[two]) for one, two in index.reshape(-1, 2).tolist()]
-    tokens = np.array([len(one) + len(two) + SPECIAL for one, two in sides], np.int64)
+    id_pairs = [(ids[reference], ids[candidate]) for reference, candidate in index.reshape(-1, 2).tolist()]
+    tokens = np.array([len(reference) + len(candidate) + SPECIAL for reference, candidate in id_pairs], np.int64)
+    # The longest pairs go first: if memory runs out, it does so at the start.
     order = np.argsort(-tokens, kind="stable")
-    pace = OomBackoff(runtime.log)
+    backoff = OomBackoff(runtime.log)
 
-    def begin(some: Ints) -> Fetch:
-        logits = model.logits([sides[number] for number in some.tolist()])
+    # `OomBackoff` expects a function that starts a batch and returns one that fetches its results; here it is done.
+    def start_batch(batch: Ints) -> Fetch:
+        logits = model.logits([id_pairs[number] for number in batch.tolist()])
         return lambda: logits
 
     for start in range(0, len(order), runtime.batch):
-        some = order[start : start + runtime.batch]
-        yield some.tolist(), pace.start(begin, some)(), tokens[some]
-        runtime.progress("pairs", start + len(some), len(order))
+        batch = order[start : start + runtime.batch]
+        yield batch.tolist(), backoff.start(start_batch, batch)(), tokens[batch]
+        runtime.progress("pairs", start + len(batch), len(order))
 
 
 def load_bleurt(weights: str, activation: str = "gelu", limit: int | None = None) -> BleurtModel:
@@ -179,10 +184,10 @@ def _load(folder: Path, weights: str, activation: str, limit: int | None, runtim
     config = read_json(folder / "config.json", "a BLEURT checkpoint of the PyTorch port")
     module, shape = _build_module(folder, config, activation)
     name = Path(weights).name
-    most = shape["max_position_embeddings"]
-    limit = limit or _find_limit(folder, name, most)
-    if not SPECIAL < limit <= most:
-        raise InputError(f"limit {limit}: {weights} has {most} positions, expected {SPECIAL + 1} to {most}")
+    positions = shape["max_position_embeddings"]
+    limit = limit or _find_limit(folder, name, positions)
+    if not SPECIAL < limit <= positions:
+        raise InputError(f"limit {limit}: {weights} has {positions} positions, expected {SPECIAL + 1} to {positions}")
     pieces, first, separator, vocabulary = _load_tokenizer(folder, limit)
     device = resolve_device(runtime.device)
     precision = resolve_precision(device, runtime.precision)
@@ -229,9 +234,9 @@ def rename_tensors(state: Mapping[str, torch.Tensor], model: str) -> dict[str, t
     return {name: state[key] for key, name in names.items()}
 
 
-def _find_limit(folder: Path, name: str, most: int) -> int:
-    """Find the token limit of a pair in the original's settings, the name (bleurt-base-128), or the tokenizer's
-    settings.
+def _find_limit(folder: Path, name: str, positions: int) -> int:
+    """Find the token limit of a pair: in the original's settings, the name (bleurt-base-128), or the tokenizer's
+    settings; otherwise it is the number of positions.
     """
     number = re.search(r"-(128|512)$", name)
     limits = (
@@ -239,7 +244,7 @@ def _find_limit(folder: Path, name: str, most: int) -> int:
         int(number[1]) if number else 0,
         _read_number(folder / "tokenizer_config.json", "model_max_length"),
     )
-    return next((limit for limit in limits if 0 < limit <= most), most)
+    return next((limit for limit in limits if 0 < limit <= positions), positions)
 
 
 def _read_number(path: Path, key: str) -> int:
@@ -259,7 +264,7 @@ def _load_tokenizer(folder: Path, limit: int) -> tuple[Pieces, int, int, bytes]:
     library = require("sentencepiece", "bleurt")
     try:
         processor = library.SentencePieceProcessor(model_file=str(models[0]))
-    except Exception as error:  # of its C++ side
+    except Exception as error:  # the C++ library has its own classes
         raise InputError(f"{models[0]}: is not a SentencePiece model ({format_one_line(error)})") from None
     first, separator = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
     if processor.unk_id() in (first, separator):

@@ -61,7 +61,7 @@ def _read(path: Path) -> Any:
         if "weights_only" in reason or "WeightsUnpickler" in reason:
             raise InputError(
                 f"{path}: contains Python objects besides tensors, which are not opened because they could run code; "
-                "save its state_dict alone"
+                "save only its state_dict"
             ) from None
         detail = f" ({reason[:120]})" if reason else ""
         raise InputError(f"{path}: is not a checkpoint of torch or safetensors, or is damaged{detail}") from None
@@ -208,10 +208,10 @@ TRANSPOSED = ("visual.proj", "text_projection")
 
 def map_blocks(tower: str, layers: int) -> dict[str, tuple[str, ...]]:
     """Return every key of a tower's blocks with the keys it becomes."""
-    ours = "vision_model" if tower else "text_model"
+    prefix = "vision_model" if tower else "text_model"
     return {
         f"{tower}transformer.resblocks.{layer}.{source.format(kind)}": tuple(
-            f"{ours}.encoder.layers.{layer}.{target.format(kind)}" for target in targets
+            f"{prefix}.encoder.layers.{layer}.{target.format(kind)}" for target in targets
         )
         for layer in range(layers)
         for source, targets in BLOCK.items()
@@ -317,9 +317,9 @@ def fold_lora(tensors: Mapping[str, Any], rule: LoraRule | None, where: str) -> 
         target = layer.removesuffix("_") if layer.endswith("_") else f"{layer}weight"
         a, b, weight = tensors[name], tensors[f"{layer}lora_B"], state.get(target)
         if weight is None or a.dim() != 2 or b.dim() != 2 or not _multiply_to(a, b, weight):
-            shape = "missing" if weight is None else tuple(weight.shape)
+            shape = "(missing)" if weight is None else tuple(weight.shape)
             raise InputError(
-                f"{where}: {layer}lora_B {tuple(b.shape)} times lora_A {tuple(a.shape)} does not fit {target} ({shape})"
+                f"{where}: {layer}lora_B {tuple(b.shape)} times lora_A {tuple(a.shape)} does not fit {target} {shape}"
             )
         # PAC-S++ loads its checkpoint after `eval()`, which marks the linear layers of the MLP as merged already, so
         # its published scores ignore these tensors. DAC's linear layers are never marked.

@@ -1,12 +1,14 @@
-"""Frames of clips, decoded ahead in worker processes with a time limit: a file that crashes FFmpeg costs one item.
+"""Frames of clips, decoded ahead in worker processes with a time limit.
 
-A worker process opens a file and sends its timeline; this process answers which frames it wants, so that stored frames
-are not decoded again; the worker sends them, prepared for the encoders::
+If a file crashes FFmpeg, or takes too long, only its item has no value.
+
+A worker process opens a file and sends its timeline. This process replies which frames it needs, so that stored frames
+are not decoded again. The worker sends these, prepared for the encoders::
 
     this process                         worker
     source ─────────────────────────▶    count and time the packets
     digest, timeline ◀───────────────
-    choose frames ──────────────────▶    decode, turn, prepare
+    choose frames ──────────────────▶    decode, rotate, prepare
     frames ◀─────────────────────────
 """
 
@@ -33,7 +35,7 @@ from captious.errors import InputError, MissingExtra
 from captious.io.clip_files import MOST_BYTES, Timeline, VideoFile, require_pyav
 from captious.io.images import UnreadableImage, open_image
 from captious.io.videos import UnreadableVideo, list_images, load_vectors
-from captious.models.decoding import DecoderPool
+from captious.models.decoding import DECODERS, DecoderPool
 from captious.models.pipeline import map_ahead
 from captious.models.segments import hash_content
 from captious.options import Runtime, get_runtime
@@ -69,32 +71,33 @@ Decoded = list[tuple[int, list[Any]]]
 
 
 class ClipProcess:
-    """A process that decodes one file at a time, within a time limit. ``preparations`` are those of encoders; None
-    stands for the pixels themselves.
+    """A process that decodes one file at a time, within a time limit.
+
+    ``preparations`` are those of encoders; None means that the pixels are not prepared.
     """
 
     def __init__(self, preparations: Sequence[Any], seconds: float) -> None:
         self.setup = (preparations, seconds)
         self._seconds, self._lock = seconds, threading.Lock()
-        self._running = self._expired = self._greeted = False
+        self._running = self._expired = self._ready = False
         self._start_child()
 
     @contextmanager
     def limit_time(self, source: VideoSource) -> Iterator[None]:
         """Kill the process if the block takes too long. Raise UnreadableVideo then, or if the process died."""
         try:
-            if not self._greeted:  # its start does not count
+            if not self._ready:  # the time to start the process does not count
                 with self._kill_after(START_SECONDS):
-                    self._greeted = self.child.pipes.receive()
+                    self._ready = self.child.pipes.receive()
             with self._kill_after(self._seconds):
                 yield
         except GONE:
             why = f"took longer than {self._seconds:g} s, allow more with clip_seconds=..." if self._expired else ""
-            if self._expired and not self._greeted:
+            if self._expired and not self._ready:
                 why = f"its decoder did not start within {START_SECONDS} s"
             self.child.close()
             self._start_child()
-            raise UnreadableVideo(f"{source}: {why or 'brought its decoder down'}") from None
+            raise UnreadableVideo(f"{source}: {why or 'crashed its decoder'}") from None
 
     @contextmanager
     def _kill_after(self, seconds: float) -> Iterator[None]:
@@ -119,11 +122,12 @@ class ClipProcess:
         return opened
 
     def decode(self, wanted: Sequence[Sequence[int]]) -> Decoded | Timeline:
-        """Decode frames of the open file: for each preparation their indices.
+        """Decode frames of the open file; ``wanted`` are the indices of frames for each preparation.
 
-        If it turns out that the file has other frames than its packets promised, its true timeline is returned.
+        The number and times of packets are only an estimate of the frames. If the file turns out to have other frames,
+        its true timeline is returned.
         """
-        self.child.pipes.send([list(map(int, one)) for one in wanted])
+        self.child.pipes.send([list(map(int, indices)) for indices in wanted])
         decoded: Decoded | Timeline = self._receive()
         return decoded
 
@@ -143,7 +147,7 @@ class ClipProcess:
         return result
 
     def _start_child(self) -> None:
-        self.child, self._greeted = Child(serve), False
+        self.child, self._ready = Child(serve), False
         self.child.pipes.send(self.setup[0])
 
     def _expire(self) -> None:
@@ -180,7 +184,7 @@ def serve(parent: Pipes) -> None:
 
 
 def _explain_failure(source: VideoSource, error: Exception) -> str:
-    """Return why a file cannot be used."""
+    """Return the reason why a file cannot be used."""
     if isinstance(error, UnreadableVideo):
         return str(error)
     if isinstance(error, MemoryError):
@@ -201,18 +205,18 @@ def _digest_source(source: VideoSource) -> bytes:
 
 
 def _decode_wanted(file: VideoFile, preparations: Sequence[Any], wanted: Sequence[Sequence[int]]) -> Decoded | Timeline:
-    """Return the wanted frames, prepared; the timeline of the frames that came if some of them are missing."""
+    """Return the wanted frames, prepared; or the true timeline of the file if it does not have all of them."""
     from PIL import Image
 
-    sets = [set(one) for one in wanted]
+    sets = [set(indices) for indices in wanted]
     union = sorted(set().union(*sets))
     frames: Decoded = []
     size = 0
     for index, pixels in file.decode(union):
         picture = Image.fromarray(pixels)
         prepared: list[Any] = [None] * len(sets)
-        for number, (own, preparation) in enumerate(zip(sets, preparations, strict=True)):
-            if index in own:
+        for number, (indices, preparation) in enumerate(zip(sets, preparations, strict=True)):
+            if index in indices:
                 prepared[number] = pixels if preparation is None else preparation.prepare(picture)
                 size += prepared[number].nbytes
         if size > MOST_BYTES:
@@ -226,6 +230,18 @@ def _decode_wanted(file: VideoFile, preparations: Sequence[Any], wanted: Sequenc
 
 # The pool of this process.
 CLIP_DECODERS = DecoderPool(ClipProcess)
+
+
+def keep_decoders() -> None:
+    """Keep the decoding processes of images and of videos between calls from now on."""
+    DECODERS.keep()
+    CLIP_DECODERS.keep()
+
+
+def close_decoders() -> None:
+    """Close the idle decoding processes of images and of videos, and keep none any more."""
+    DECODERS.close()
+    CLIP_DECODERS.close()
 
 
 @contextmanager
@@ -276,10 +292,10 @@ def list_clip_images(clip: Clip, rule: FrameRule) -> FrameList | None:
         what = str(rule) if rule.needs_times else "start and end"
         raise UnreadableVideo(f"{clip}: is given by its frames, which have no times, and {what} needs times")
     numbers = rule.choose(np.arange(len(images), dtype=np.float64)).tolist()
-    most = get_runtime().most_frames
-    if len(numbers) > most:
+    limit = get_runtime().most_frames
+    if len(numbers) > limit:
         raise UnreadableVideo(
-            f"{clip}: {rule} takes {len(numbers):,} frames, more than {most:,}; allow more with most_frames=..."
+            f"{clip}: {rule} takes {len(numbers):,} frames, more than {limit:,}; allow more with most_frames=..."
         )
     return FrameList([images[number] for number in numbers], numbers, len(images))
 
@@ -296,7 +312,7 @@ class ClipFrames:
     images: list[Image] = field(default_factory=list)
     """RGB, upright."""
     times: list[float] = field(default_factory=list)
-    """When each frame is shown, in seconds; NaN for a folder or list of images."""
+    """The time at which each frame is shown, in seconds; NaN for a folder or list of images."""
     numbers: list[int] = field(default_factory=list)
     """The number of each frame in its video, from 0."""
     total: int = 0
@@ -305,12 +321,12 @@ class ClipFrames:
     short: bool = False
     """Whether the clip has fewer frames than the rule wants."""
     cut: bool = False
-    """Whether the file breaks off."""
+    """Whether the file ends too early."""
     fault: str | None = None
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What a signature counts."""
+        """The counts of a signature."""
         return {"short": int(self.short), "cut": int(self.cut), "rotated": int(self.rotation != 0)}
 
 
@@ -351,7 +367,7 @@ def _read_file(process: ClipProcess, clip: Clip, rule: FrameRule) -> ClipFrames:
             timeline = process.open(clip.video).timeline
             try:
                 decoded: Decoded | Timeline = timeline
-                for _ in range(2):  # again if the packets promised other frames
+                for _ in range(2):  # the second time with the true timeline, if that of the packets was wrong
                     if isinstance(decoded, Timeline):
                         timeline = decoded
                         chosen, total = select_frames(timeline, clip, rule)

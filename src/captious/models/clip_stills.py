@@ -15,7 +15,6 @@ from captious._core.files import digest, get_data_folder, write_atomically
 from captious._core.frame_rules import FrameRule
 from captious.captions import Clip
 from captious.errors import InputError
-from captious.models.clip_frames import open_clip_decoders, read_frames
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,9 +24,9 @@ SIDE = 320
 # Frames of a strip, and the longest side of each in pixels.
 FRAMES, FRAME_SIDE = 6, 200
 QUALITY = 82
-# Most frames whose times a page is told; it steps through longer clips by the same distance.
+# Largest number of frames whose times a page gets; after them, it steps by a constant time.
 MOST_TIMES = 20_000
-# A page asks for many stills at once; one worker process after the other decodes them.
+# A page requests many stills at once; they are decoded one after another.
 _DECODING = Lock()
 
 
@@ -78,6 +77,9 @@ def _make_still(
 
 def _read_frames(path: Path, part: tuple[float, float] | None, number: int) -> list[Image]:
     """Return frames from the middle of equal parts; none if the video cannot be decoded."""
+    # Pages ask `can_decode` whether they have videos or not; the decoders need engines and encoders.
+    from captious.models.clip_frames import read_frames
+
     clip = Clip(str(path), *(part or (None, None)))
     with _DECODING:
         (frames,) = read_frames([clip], FrameRule("middle", number))
@@ -85,10 +87,12 @@ def _read_frames(path: Path, part: tuple[float, float] | None, number: int) -> l
 
 
 def read_times(path: Path) -> list[float] | None:
-    """Return when each frame of a video is shown, in seconds; None if it is not a file that PyAV decodes.
+    """Return the time at which each frame of a video is shown, in seconds; None if PyAV cannot decode the file.
 
-    A worker process reads the packets, since a crafted file can crash FFmpeg.
+    A worker process reads the packets, because a malicious file can crash FFmpeg.
     """
+    from captious.models.clip_frames import open_clip_decoders
+
     with _DECODING, open_clip_decoders([None], 1) as lend, lend() as process:
         try:
             with process.limit_time(str(path)):
@@ -112,8 +116,8 @@ def _join_frames(frames: Sequence[Image]) -> Image:
     for frame in frames:
         frame.thumbnail((FRAME_SIDE, FRAME_SIDE))
     strip = Image.new("RGB", (sum(frame.width for frame in frames), max(frame.height for frame in frames)))
-    at = 0
+    left = 0
     for frame in frames:
-        strip.paste(frame, (at, 0))
-        at += frame.width
+        strip.paste(frame, (left, 0))
+        left += frame.width
     return strip

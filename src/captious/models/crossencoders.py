@@ -50,7 +50,7 @@ def get_metric_name(backbone: str) -> str:
 
 
 class LaidOutImages(Protocol):
-    """Images that a backbone has prepared."""
+    """Images that a backbone has prepared for `Backbone.logits`."""
 
     @property
     def faults(self) -> Mapping[int, str]:
@@ -64,7 +64,7 @@ class LaidOutImages(Protocol):
 
 
 class Texts(Protocol):
-    """Captions that a backbone has prepared."""
+    """Captions that a backbone has prepared for `Backbone.logits`."""
 
     @property
     def lengths(self) -> Ints:
@@ -82,8 +82,8 @@ class Backbone(ABC):
     device: torch.device
     limit: int
     """Token limit of a caption."""
-    sealed: str = ""
-    """Fingerprint of the weights, computed once; empty while they may still change in training."""
+    fixed_fingerprint: str = ""
+    """The fingerprint of weights that are final, computed once; empty while they may change in training."""
 
     @property
     @abstractmethod
@@ -92,8 +92,8 @@ class Backbone(ABC):
 
     @property
     @abstractmethod
-    def reads(self) -> str:
-        """Description of the input processing (image preparation, frozen encoder, prefix, tokenizer), to be hashed."""
+    def input_recipe(self) -> str:
+        """The input processing as text, to be hashed: image preparation, frozen encoder, prefix, tokenizer."""
 
     @abstractmethod
     def pictures(self, paths: Sequence[ImageSource]) -> LaidOutImages:
@@ -113,8 +113,8 @@ class Backbone(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Twelve digits over the weights and ``reads``."""
-        return self.sealed or digest(hash_weights(self.module), self.reads.encode())
+        """Digest of the weights and of ``input_recipe``, twelve hexadecimal digits."""
+        return self.fixed_fingerprint or digest(hash_weights(self.module), self.input_recipe.encode())
 
     @property
     def frozen_encoder(self) -> Encoder | None:
@@ -216,9 +216,9 @@ def read_marker(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: is not of a UMIC model in format {FORMAT}")
     if record.get("backbone") not in NAMES:
         raise InputError(f"{path}: backbone {record.get('backbone')!r}, expected one of {', '.join(NAMES)}")
-    lacking = [key for key in ("encoder", "shape") if not isinstance(record.get(key), dict)]
-    if record["backbone"] == "fusion" and lacking:
-        raise InputError(f"{path}: has no {' and '.join(lacking)}, expected what captious train umic wrote")
+    missing = [key for key in ("encoder", "shape") if not isinstance(record.get(key), dict)]
+    if record["backbone"] == "fusion" and missing:
+        raise InputError(f"{path}: has no {' and '.join(missing)}, expected what captious train umic wrote")
     return record
 
 
@@ -233,7 +233,7 @@ def load_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
 
     def load() -> Backbone:
         backbone = open_backbone(folder, regions)
-        backbone.sealed = backbone.fingerprint
+        backbone.fixed_fingerprint = backbone.fingerprint
         return backbone
 
     return _LOADED.get(key, load)
@@ -255,7 +255,7 @@ def open_backbone(folder: str | Path, regions: str | None = None) -> Backbone:
 
         return load_uniter(folder, regions)
     if not (folder / "model").is_dir():
-        raise InputError(f"{folder}: has no folder model, though {MARKER} says that it is {get_metric_name(kind)}")
+        raise InputError(f"{folder}: has no folder model, but {MARKER} says that it is {get_metric_name(kind)}")
     from captious.models.image_text_matching import LOADERS
 
     return LOADERS[kind](folder / "model")
@@ -266,11 +266,12 @@ IMAGES = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """One logit per pair of image and caption; NaN if the image is unusable, with the reason in ``faults`` by index."""
+class PairLogits:
+    """The logit of each pair of an image and a caption; NaN if the image is unusable."""
 
     logits: Floats
     faults: dict[int, str]
+    """The reason why the image of a pair is unusable, by the index of the pair."""
 
     @property
     def scores(self) -> Floats:
@@ -279,7 +280,7 @@ class Judged:
             return np.asarray(1 / (1 + np.exp(-self.logits)), dtype=np.float64)
 
 
-def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]) -> Judged:
+def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequence[str]) -> PairLogits:
     """Return the logits of pairs of an image and a caption; each distinct pair is computed once and cached."""
     runtime = get_runtime()
     precision = resolve_precision(backbone.device, runtime.precision)
@@ -295,15 +296,15 @@ def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequenc
     missing = np.flatnonzero(~cached)
     faults: dict[int, str] = {}
     if len(missing):
-        todo = [pairs[row] for row in missing.tolist()]
-        logits[missing], faults = _compute(backbone, distinct, todo, precision)
+        missing_pairs = [pairs[row] for row in missing.tolist()]
+        logits[missing], faults = _compute(backbone, distinct, missing_pairs, precision)
         # Logits of unreadable images, and NaN, are not cached.
-        keep = missing[[contents[index] is not None for index, _ in todo] & np.isfinite(logits[missing])]
+        keep = missing[[contents[index] is not None for index, _ in missing_pairs] & np.isfinite(logits[missing])]
         store.put(keys[keep], logits[keep, None].astype(np.float32))
     store.settle()
     # Faults are by image so far, the result has them by pair.
     by_pair = {row: faults[index] for row, index in enumerate(image.tolist()) if index in faults}
-    return Judged(logits[pair_of], by_pair)
+    return PairLogits(logits[pair_of], by_pair)
 
 
 def _compute(
@@ -338,9 +339,8 @@ def _compute(
         ):
             for at in range(0, len(by_length), runtime.batch):
                 batch = by_length[at : at + runtime.batch]
-                positions = np.searchsorted(
-                    part, image_of_pair[rows[batch]]
-                )  # `part` is sorted: the position of each image
+                # The position of each pair's image in `part`, which is sorted.
+                positions = np.searchsorted(part, image_of_pair[rows[batch]])
                 output = backbone.logits(pictures.take(positions), texts.take(batch[:, None]))
                 logits[rows[batch]] = output[:, 0].float().cpu().numpy()
                 done += len(batch)

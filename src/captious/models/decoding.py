@@ -169,7 +169,7 @@ class DecodingProcess:
         self.child.close()
         self.child, self.crashed, self._greeted = self._start_child(), True, False
         if len(paths) == 1:
-            return [DecodedImage(keys[0], None, f"{paths[0]}: brought its decoder down")]
+            return [DecodedImage(keys[0], None, f"{paths[0]}: crashed its decoder")]
         return [self([path], ask, keep)[0] for path, ask in zip(paths, asks, strict=True)]
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ def describe_mismatch(encoder: Encoder, texts: Sequence[str], images: Sequence[I
         not is_drawn(picture) for image in _sample_evenly(images, SAMPLE_IMAGES) if (picture := _open_or_none(image))
     ]
     if sum(photos) > len(photos) / 2:
-        reasons.append(f"{sum(photos)} of {len(photos)} images looked at are no drawings")
+        reasons.append(f"{sum(photos)} of {len(photos)} images that were checked are not drawings")
     if sample := [text for text in _sample_evenly(texts, SAMPLE_TEXTS) if text.strip()]:
         tokens = encoder.tokenize(sample)
         unknown = int((tokens.ids == UNKNOWN_ID).sum()) / max(1, int((tokens.lengths - 2).sum()))
@@ -43,8 +43,8 @@ def describe_mismatch(encoder: Encoder, texts: Sequence[str], images: Sequence[I
     if not reasons:
         return ""
     return (
-        f"{encoder.name} knows drawn scenes alone, and {' and '.join(reasons)}: its values mean nothing here; "
-        "for photographs take another model, such as openai/clip-vit-base-patch32"
+        f"{encoder.name} knows only drawn scenes, and {' and '.join(reasons)}: its values mean nothing here; "
+        "for photographs use another model, such as openai/clip-vit-base-patch32"
     )
 
 

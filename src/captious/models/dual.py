@@ -164,7 +164,7 @@ class DualModule(torch.nn.Module):
         """Return the embeddings and the first ``layers`` layers of the image tower."""
         tower = self.vision_model
         if not all(hasattr(tower, part) for part in ("embeddings", "encoder", "layernorm")):
-            raise InputError(f"{tower.config.model_type}: the layers of this image tower cannot be told apart")
+            raise InputError(f"{tower.config.model_type}: the layers of this image tower cannot be distinguished")
         if not 0 < layers < len(tower.encoder.layer):
             raise InputError(f"lock='image:{layers}': the image tower has {len(tower.encoder.layer)} layers")
         return [tower.embeddings, *tower.encoder.layer[:layers]]

@@ -1,4 +1,4 @@
-"""Vectors of the frames of clips: from the cache, else decoded once and encoded by every encoder that needs them.
+"""Vectors of the frames of clips: from the cache, otherwise decoded once and encoded by all encoders that need them.
 
 A frame is stored under the content of its file, its number and its rotation, not under its pixels, so that a second run
 opens no video. Frames that are image files are stored as images are. Vectors have unit length.
@@ -52,13 +52,14 @@ class FrameVectors:
     offsets: Ints
     """n + 1 numbers; a clip without frames has a fault."""
     times: Floats
-    """When each frame is shown, in seconds; NaN if that is unknown."""
+    """The time at which each frame is shown, in seconds; NaN if it is unknown."""
     numbers: Ints
     """The number of each frame in its video, from 0."""
     faults: dict[int, str] = field(default_factory=dict)
-    """Why a clip has no frames, without its name."""
+    """The reason why a clip has no frames, by its index, without its name."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Clips with fewer frames than wanted (``short``), that break off (``cut``), that are turned (``rotated``)."""
+    """The number of clips with fewer frames than the rule wants (``short``), that end too early (``cut``), or that are
+    stored rotated (``rotated``), and of frames that could not be used (``unread``)."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -82,8 +83,8 @@ def frame_features(
 ) -> FrameVectors:
     """Return the vectors of the chosen frames of clips.
 
-    ``sharing`` are encoders that will be asked for the same clips: a file that has to be decoded is encoded by them
-    too. Raise InputError for vectors of another dimension than the encoder's.
+    ``sharing`` are encoders that will need the same clips: a file that has to be decoded is encoded by them too. Raise
+    InputError for vectors of another dimension than the encoder's.
     """
     note_model(encoder)
     distinct = list(dict.fromkeys(clips))
@@ -92,29 +93,30 @@ def frame_features(
     if files:
         others = [one for one in sharing if one.fingerprint != encoder.fingerprint]
         plans |= FileReader([encoder, *others], rule).read(files)
+    # All rows in one array: first those of frames that are image files, then the vectors of each other clip.
     pictures = [image for plan in plans.values() if isinstance(plan, _Plan) for image in plan.images]
     encoded = image_features(encoder, pictures) if pictures else None
-    rows, places, first = [np.zeros((0, encoder.dimension), np.float32)], {}, 0
-    at = 0
+    rows, index = [np.zeros((0, encoder.dimension), np.float32)], dict[Clip, Ints]()
+    next_row = next_image = 0
     if encoded is not None:
         rows.append(encoded.rows)
-        first = len(encoded.rows)
+        next_row = len(encoded.rows)
     for clip, plan in plans.items():
         if not isinstance(plan, _Plan):
             continue
         if plan.images and encoded is not None:
-            places[clip] = encoded.index[at : at + len(plan.images)]
-            at += len(plan.images)
+            index[clip] = encoded.index[next_image : next_image + len(plan.images)]
+            next_image += len(plan.images)
         else:
-            places[clip] = first + np.arange(len(plan.vectors))
+            index[clip] = next_row + np.arange(len(plan.vectors))
             rows.append(plan.vectors)
-            first += len(plan.vectors)
-    return _assemble(clips, plans, places, np.concatenate(rows), rule)
+            next_row += len(plan.vectors)
+    return _assemble(clips, plans, index, np.concatenate(rows), rule)
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """The chosen frames of a clip: as images, or with their vectors."""
+    """The chosen frames of a clip, as images that will be encoded, or with their vectors."""
 
     numbers: Sequence[int] | Ints
     times: Sequence[float] | Floats
@@ -124,11 +126,11 @@ class _Plan:
     cut: bool = False
     rotated: bool = False
     own_rule: bool = False
-    """Whether the video has all its frames, whatever the rule."""
+    """Whether the rule does not apply: a video that is given by vectors always has all its frames."""
 
 
 def _plan_clip(encoder: Encoder, clip: Clip, rule: FrameRule) -> _Plan | str | None:
-    """Return the frames of a clip that is not a file to decode, or why it has none; None for a file."""
+    """Return the frames of a clip that is not a file to decode, or the reason why it has none; None for a file."""
     try:
         vectors = load_vectors(clip.video)
         if vectors is not None:
@@ -150,9 +152,10 @@ def _plan_vectors(encoder: Encoder, clip: Clip, vectors: Features) -> _Plan | st
     largest = np.abs(vectors).max(axis=1, keepdims=True)
     if (largest == 0).any():
         return f"{clip}: the vector of frame {int((largest == 0).argmax())} is all 0, which has no direction"
+    # Very large or small vectors are scaled first, because the squares of such numbers do not fit into a float32.
     scales = np.where((largest > 1e15) | (largest < 1e-15) & (largest > 0), largest, np.float32(1))
     with np.errstate(invalid="ignore"):
-        unit, finite = normalize_rows(vectors / scales)  # squares of such numbers do not fit into a float32
+        unit, finite = normalize_rows(vectors / scales)
     if not finite.all():
         return f"{clip}: its vectors are not finite"
     number = len(unit)
@@ -162,11 +165,11 @@ def _plan_vectors(encoder: Encoder, clip: Clip, vectors: Features) -> _Plan | st
 def _assemble(
     clips: Sequence[Clip],
     plans: Mapping[Clip, _Plan | str | None],
-    places: Mapping[Clip, Ints],
+    row_of: Mapping[Clip, Ints],
     rows: Features,
     rule: FrameRule,
 ) -> FrameVectors:
-    """Return the frames of all clips, each frame without a vector left out."""
+    """Return the frames of all clips; frames without a vector, whose row is −1, are left out."""
     index, times, numbers, sizes = list[Ints](), list[Floats](), list[Ints](), list[int]()
     faults: dict[int, str] = {}
     counts = {"short": 0, "cut": 0, "rotated": 0, "unread": 0}
@@ -176,12 +179,12 @@ def _assemble(
             faults[number] = str(plan).removeprefix(f"{clip}: ")
             sizes.append(0)
             continue
-        has_row = places[clip] >= 0
+        has_row = row_of[clip] >= 0
         sizes.append(int(has_row.sum()))
         if not sizes[-1]:
             faults[number] = "none of its frames can be used"
             continue
-        index.append(places[clip][has_row])
+        index.append(row_of[clip][has_row])
         times.append(np.asarray(plan.times, np.float64)[has_row])
         numbers.append(np.asarray(plan.numbers, np.int64)[has_row])
         counts["short"] += plan.total < rule.wants and not plan.own_rule
@@ -200,8 +203,8 @@ def _assemble(
     )
 
 
-class _Known(NamedTuple):
-    """The content of a file and its timeline."""
+class _FileFacts(NamedTuple):
+    """The digest of a file's content, and its timeline."""
 
     digest: bytes
     timeline: Timeline
@@ -229,12 +232,12 @@ class FileReader:
         videos = list(by_video)
         states = [get_video_state(video) for video in videos]
         contents = lookup(self.files, states)
-        known: dict[VideoSource, _Known] = {}
+        known: dict[VideoSource, _FileFacts] = {}
         for video, content in zip(videos, contents, strict=True):
             if content is None and isinstance(video, VideoData):
                 content = hash_content(video.value)
             if content is not None and (timeline := read_timeline(self.timelines, content)) is not None:
-                known[video] = _Known(content, timeline)
+                known[video] = _FileFacts(content, timeline)
         missing = [video for video in videos if video not in known or self._find_missing(known[video], by_video[video])]
         try:
             if missing:
@@ -244,7 +247,7 @@ class FileReader:
                 store.settle()
         return {clip: self._plan(clip, known.get(clip.video)) for clip in clips}
 
-    def _plan(self, clip: Clip, known: _Known | None) -> _Plan | str:
+    def _plan(self, clip: Clip, known: _FileFacts | None) -> _Plan | str:
         """Return the stored frames of a clip."""
         if known is None:
             return self._faults[clip]
@@ -267,7 +270,7 @@ class FileReader:
             rotated=known.timeline.rotation % 360 != 0,
         )
 
-    def _choose(self, known: _Known, clips: Sequence[Clip]) -> list[int]:
+    def _choose(self, known: _FileFacts, clips: Sequence[Clip]) -> list[int]:
         """Return the frames that any of the clips of a file needs."""
         chosen: set[int] = set()
         for clip in clips:
@@ -277,7 +280,7 @@ class FileReader:
                 continue
         return sorted(chosen)
 
-    def _find_missing(self, known: _Known, clips: Sequence[Clip]) -> list[list[int]]:
+    def _find_missing(self, known: _FileFacts, clips: Sequence[Clip]) -> list[list[int]]:
         """Return the frames that are not stored, for each encoder; an empty list if the first has all."""
         chosen = self._choose(known, clips)
         keys = [make_frame_key(known.digest, number, known.timeline.rotation) for number in chosen]
@@ -291,7 +294,7 @@ class FileReader:
         self,
         videos: Sequence[VideoSource],
         by_video: Mapping[VideoSource, Sequence[Clip]],
-        known: dict[VideoSource, _Known],
+        known: dict[VideoSource, _FileFacts],
         states: Mapping[VideoSource, bytes | None],
     ) -> None:
         """Decode and encode the missing frames of files; add their timelines to ``known``."""
@@ -301,7 +304,7 @@ class FileReader:
         batches = [_FrameBatches(one, store) for one, store in zip(self.encoders, self.stores, strict=True)]
         with open_clip_decoders(preparations, threads) as lend:
 
-            def work(video: VideoSource) -> tuple[_Known | None, Decoded, str]:
+            def work(video: VideoSource) -> tuple[_FileFacts | None, Decoded, str]:
                 try:
                     with lend() as process, process.limit_time(video):
                         try:
@@ -329,9 +332,9 @@ class FileReader:
             for batch in batches:
                 batch.finish()
 
-    def _decode_file(self, process: Any, video: VideoSource, clips: Sequence[Clip]) -> tuple[_Known, Decoded, str]:
+    def _decode_file(self, process: Any, video: VideoSource, clips: Sequence[Clip]) -> tuple[_FileFacts, Decoded, str]:
         opened = process.open(video)
-        known, decoded = _Known(opened.digest, opened.timeline), None
+        known, decoded = _FileFacts(opened.digest, opened.timeline), None
         for _ in range(2):  # again if the packets promised other frames
             missing = self._find_missing(known, clips)
             decoded = process.decode(missing) if missing else []

@@ -285,7 +285,7 @@ class Fusion(Backbone):
         return slope
 
     @property
-    def reads(self) -> str:
+    def input_recipe(self) -> str:
         """Fingerprint of the encoder, and the prefix of captions; a part of the backbone's own fingerprint."""
         return f"{self.encoder.fingerprint} {self.prefix}"
 

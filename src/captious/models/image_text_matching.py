@@ -178,7 +178,7 @@ class Vilt(_Matching):
         self.side, self.patch = int(module.config.image_size), int(module.config.patch_size)
 
     @property
-    def reads(self) -> str:
+    def input_recipe(self) -> str:
         """Tokenizer and image size."""
         return f"{self.tokenizer.text} {self.side}"
 
@@ -267,7 +267,7 @@ class Blip(_Matching):
             getattr(self.module, part).requires_grad_(False)
 
     @property
-    def reads(self) -> str:
+    def input_recipe(self) -> str:
         """Tokenizer and image preparation."""
         return f"{self.tokenizer.text} {self.preparation.text}"
 

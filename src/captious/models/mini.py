@@ -306,7 +306,7 @@ def load_numpy(folder: str | Path, name: str | None = None) -> NumpyClip:
         raise InputError(f"{folder}: the model type is {config.get('model_type')!r}, expected 'clip'")
     path = folder / "model.safetensors"
     if not path.exists():
-        raise InputError(f"{folder}: no model.safetensors beside config.json")
+        raise InputError(f"{folder}: no model.safetensors next to config.json")
     tokenizer, preparation = WordTokenizer.load(folder), ImagePreprocessing.read(folder)
     files = read_regular(path), read_regular(folder / "config.json")
     parts = (*files, tokenizer.text().encode(), preparation.text.encode(), b"numpy fp32")

@@ -1,8 +1,8 @@
 """Polos: a RoBERTa, a CLIP and a small network that together rate a caption against its image and a reference.
 
 A model is a folder with the authors' checkpoint (``reprod.ckpt``, or its tensors as ``state_dict.safetensors``) and
-``hparams.yaml`` or ``hparams.json``. The RoBERTa's ``config.json`` and tokenizer are in its subfolder ``text_encoder``,
-else they come from the hub. CLIP's tokenizer is in ``clip_tokenizer``, else where other checkpoints find it.
+``hparams.yaml`` or ``hparams.json``. The RoBERTa's ``config.json`` and tokenizer are in its subfolder ``text_encoder``;
+otherwise they come from the hub. CLIP's tokenizer is in ``clip_tokenizer``, or where other checkpoints find it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class SentenceTower:
         return self._mix_layers(self.tokenize(texts).ids, together=True)
 
     def _mix_layers(self, ids: Ints, together: bool) -> Features:
-        """Normalize each layer over tokens and dimensions, of every text or of the whole batch, and add them up."""
+        """Normalize each layer, and return the weighted sum of the layers' states of the first token.
+
+        Mean and variance of a layer are over tokens and dimensions: of each text, or of the batch if ``together``.
+        """
         torch = require("torch", "clip")
         tokens = torch.from_numpy(np.ascontiguousarray(ids)).to(self.weights.device)
         mask = tokens != self.tokenizer.pad
@@ -122,6 +125,7 @@ class PolosModel:
         """
         torch = require("torch", "clip")
         device = self.sentences.weights.device
+        # Sentence vectors of the caption m and the reference s; CLIP's of the image v, caption t and reference u.
         m, s, v, t, u = (
             torch.from_numpy(np.ascontiguousarray(rows, np.float64)).to(device)
             for rows in (caption_vectors, reference_vectors, images, captions, references)
@@ -207,8 +211,8 @@ def _select(tensors: Mapping[str, Any], prefix: str, path: Path) -> dict[str, An
 def _load_clip(tensors: Mapping[str, Any], folder: Path, path: Path, runtime: Runtime) -> TorchEncoder:
     module = from_openai(tensors, f"{path}: clip.*")
     limit = module.config.text_config.max_position_embeddings
-    own = folder / "clip_tokenizer"
-    tokenizer = read_tokenizer(own, limit) if own.is_dir() else find_clip_tokenizer(folder, limit)
+    subfolder = folder / "clip_tokenizer"
+    tokenizer = read_tokenizer(subfolder, limit) if subfolder.is_dir() else find_clip_tokenizer(folder, limit)
     check_end(module, tokenizer, str(path))
     side = module.config.vision_config.image_size
     # The authors' callers open images as RGB; the rest is OpenAI's preparation.

@@ -1,8 +1,13 @@
 """Region features as UNITER and UMIC publish them: an LMDB of msgpack records, read without further packages.
 
-An LMDB file is a B+ tree of pages. The first two pages are meta pages, of which the later transaction counts; a branch
-page has a page number for each key, a leaf page the values, or the number of the first overflow page of a long one.
-Numbers are little-endian, as on every machine that writes such files today.
+An LMDB file is a B+ tree of pages. Of the first two pages, the meta pages, the one with the later transaction counts::
+
+    0 meta   1 meta   2 leaf   3 branch (root)   4 leaf   5 overflow   6 …
+                         ▲        │ │               ▲ │       ▲
+                         └────────┘ └───────────────┘ └───────┘  a value that is longer than a page
+
+A branch page has a page number for each key, a leaf page has values, or the number of the first overflow page of a long
+value. Numbers are little-endian, as on every machine that writes such files today.
 """
 
 from __future__ import annotations

@@ -180,7 +180,9 @@ def read_segment(path: Path, space: FeatureSpace) -> Segment:
     header, batch = _open(path)
     fingerprint, kind, shape, dtype = (header[name] for name in ("fingerprint", "kind", "shape", "dtype"))
     if (fingerprint, kind, tuple(shape), dtype) != (space.fingerprint, space.kind, space.shape, space.dtype):
-        raise DamagedSegment(f"holds {kind} of {fingerprint}, {dtype} of shape {tuple(shape)}: it does not belong here")
+        raise DamagedSegment(
+            f"contains {kind} of {fingerprint}, {dtype} of shape {tuple(shape)}: it does not belong here"
+        )
     key, length, check, row = batch.columns
     packed = np.frombuffer(key.buffers()[1], ">u8", 2 * len(batch))
     lengths, checks = length.to_numpy(), check.to_numpy()

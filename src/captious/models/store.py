@@ -13,7 +13,6 @@ disk. Layout::
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from captious._core.files import get_data_folder
+from captious._core.sizes import parse_size
 from captious._core.types import Bools, Ints, Ints32
 from captious.captions import ImageData, ImageSource
 from captious.errors import InputError
@@ -310,7 +310,6 @@ LIMIT = "20GB"
 DRAFTS = f".*{SUFFIX}.*.part"
 # A draft this old belongs to a process that was killed.
 STALE_SECONDS = 3600.0
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def get_cache_root() -> Path:
@@ -336,35 +335,6 @@ def get_size_limit() -> int:
         return parse_size(text)
     except InputError as error:
         raise InputError(f"{LIMIT_VARIABLE}: {error}") from None
-
-
-def parse_size(text: str) -> int:
-    """Parse a size such as ``2GB`` to bytes.
-
-    >>> parse_size("2GB"), parse_size("1.5 MB"), parse_size("0")
-    (2000000000, 1500000, 0)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise InputError(f"{text!r} is no size, expected such as 500MB or 2GB")
-    number, unit, binary = match[1], match[2].upper(), match[3]
-    size = float(number) * (1024 ** "KMGT".index(unit) * 1024 if binary and unit else UNITS[unit])
-    if size >= 2**63:
-        raise InputError(f"{text[:40]!r} is more than any disk holds, expected such as 500MB or 2GB")
-    return int(size)
-
-
-def format_size(size: float) -> str:
-    """Format bytes with a unit.
-
-    >>> format_size(999), format_size(2_345_000_000)
-    ('999 B', '2.3 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 @dataclass
@@ -429,7 +399,7 @@ def _read_info(folder: Path, check: bool) -> StoreInfo:
         try:
             header = read_header(path)
             if (header["fingerprint"], header["kind"]) != (fingerprint, kind):
-                raise DamagedSegment(f"holds {header['kind']} of {header['fingerprint']}: it does not belong here")
+                raise DamagedSegment(f"contains {header['kind']} of {header['fingerprint']}: it does not belong here")
             if check:
                 _check(path, header)
             info.rows += header["rows"]

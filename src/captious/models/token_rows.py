@@ -29,7 +29,7 @@ LARGEST = 60_000.0
 # Largest share of free memory for the rows of one call.
 SHARE = 0.4
 Halves = npt.NDArray[np.float16]
-# Makes the encoder whose output row is the rows of this number of tokens, flattened, and then the vector of the text.
+# A function from a number of tokens to an encoder, whose output row has the rows of these tokens and the text's vector.
 Flatten = Callable[[int], TextEncoder]
 
 
@@ -73,15 +73,15 @@ class FlatVectors:
         self.tokenize = encoder.tokenize
 
     def text_features(self, ids: Ints) -> Features:
-        """Return one row per text; ``tokens`` vectors of its tokens, and that of the end token again."""
+        """Return one row per text: the vectors of its tokens, and once more that of the end token."""
         vectors = self.encoder.token_features(ids)
         ends = (vectors != 0).any(axis=2).sum(axis=1) - 1
-        whole = vectors[np.arange(len(ids)), ends]
+        text_vectors = vectors[np.arange(len(ids)), ends]
         vectors = vectors[:, : self.tokens]
         unit, _ = normalize_rows(vectors.reshape(-1, vectors.shape[2]))
         flat = np.zeros((len(ids), self.tokens, vectors.shape[2]), np.float32)
         flat[:, : vectors.shape[1]] = unit.reshape(vectors.shape)
-        return np.concatenate([flat.reshape(len(ids), -1), whole], axis=1)
+        return np.concatenate([flat.reshape(len(ids), -1), text_vectors], axis=1)
 
 
 def get_token_vectors(encoder: TextEncoder, texts: Sequence[str], keep: bool = True) -> TokenRows:
@@ -117,12 +117,12 @@ def get_token_rows(
     for number, step in enumerate(steps):
         chosen = np.flatnonzero(step_of == number)
         space = FeatureSpace(encoder.name, encoder.fingerprint, f"{kind}-{step}", (step, width), "float16")
-        some_texts = [distinct[one] for one in chosen.tolist()]
-        for some, rows_of_some, pooled in _encode_texts(encoder, flatten(step), space, some_texts, keep):
-            rows = chosen[some]
+        texts_of_step = [distinct[index] for index in chosen.tolist()]
+        for batch, padded, pooled in _encode_texts(encoder, flatten(step), space, texts_of_step, keep):
+            rows = chosen[batch]
             inside = np.arange(step) < counts[rows, None]
             # The padded rows (texts × step) lose their padding and go to the texts' ranges of `flat`.
-            flat[(starts[rows, None] + np.arange(step))[inside]] = rows_of_some[inside]
+            flat[(starts[rows, None] + np.arange(step))[inside]] = padded[inside]
             vectors[rows] = pooled
     return TokenRows(flat, ids, starts, counts, index, lengths[index], vectors)
 
@@ -148,22 +148,22 @@ def _encode_texts(
     contents = [hash_text(text) for text in texts]
     if keep:
         store, vector_store = open_store(space), open_store(get_vector_space(encoder, "texts"))
-        rows, _, there = store.gather(as_keys(contents))
-        missing = np.flatnonzero(~there).tolist()
-        if there.any():
-            cached = np.flatnonzero(there)
-            vectors = text_features(encoder, [texts[row] for row in cached.tolist()])
-            yield cached, rows[there], vectors.rows[vectors.index]
+        rows, _, stored = store.gather(as_keys(contents))
+        missing = np.flatnonzero(~stored).tolist()
+        if stored.any():
+            cached = np.flatnonzero(stored)
+            vectors = text_features(encoder, [texts[index] for index in cached.tolist()])
+            yield cached, rows[stored], vectors.rows[vectors.index]
     try:
-        for batch in encode_text_batches(flat, [texts[one] for one in missing]):
-            at = np.array([missing[one] for one in batch.indices])
+        for batch in encode_text_batches(flat, [texts[index] for index in missing]):
+            indices = np.array([missing[number] for number in batch.indices])
             states = to_half(batch.features[:, : -encoder.dimension].reshape(-1, *space.shape))
             pooled = batch.features[:, -encoder.dimension :]
             if keep:
-                keys = as_keys(contents[one] for one in at.tolist())
+                keys = as_keys(contents[index] for index in indices.tolist())
                 store.put(keys, states)
                 put_vectors(vector_store, keys, pooled, batch.lengths)
-            yield at, states, pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+            yield indices, states, pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
     finally:
         if keep:
             store.settle()

@@ -59,7 +59,7 @@ def read_regions(path: Path, width: int) -> tuple[Floats32, Floats32]:
     if not len(features):
         raise InputError(f"{path}: contains no region")
     if not all(one.dtype.kind in "fiu" and np.isfinite(one).all() for one in (features, boxes)):
-        raise InputError(f"{path}: features or norm_bb hold what is no finite number")
+        raise InputError(f"{path}: features or norm_bb have a number that is not finite")
     if "conf" in arrays and arrays["conf"].shape != (len(features),):
         raise InputError(f"{path}: conf of shape {arrays['conf'].shape}, expected one number for each region")
     if boxes.shape[1] == 6:
@@ -188,7 +188,7 @@ class Uniter(Backbone):
         return norm
 
     @property
-    def reads(self) -> str:
+    def input_recipe(self) -> str:
         """Tokenizer as text."""
         return self.tokenizer.text
 
@@ -232,7 +232,7 @@ class Uniter(Backbone):
 def load_uniter(folder: str | Path, regions: str | None = None) -> Uniter:
     """Load UNITER from a folder with ``config.json``, the vocabulary and weights (``.safetensors`` or ``.pt``)."""
     folder = Path(folder)
-    settings = read_json(folder / "config.json", "that of UNITER beside its weights")
+    settings = read_json(folder / "config.json", "that of UNITER next to its weights")
     config = require("transformers", "clip").BertConfig.from_dict(settings)
     state = {_to_module_name(key): one.float() for key, one in _read_weights(folder).items()}
     first = state.get("img_embeddings.img_linear.weight")

@@ -87,6 +87,15 @@ class Contests:
         """The categories of contests."""
         return list(dict.fromkeys(contest.category for contest in self.contests))
 
+    def describe_flaws(self) -> list[str]:
+        """Return a line for each flaw of the files that decides a contest, with the number of such contests."""
+        same = sum(any(wrong in one.right for _, wrong in one.wrong) for one in self.contests)
+        copies = sum(len(set(one.right)) < len(one.right) for one in self.contests)
+        return [
+            *([f"{same:,} with a wrong caption that equals a right one: a miss for every metric"] if same else []),
+            *([f"{copies:,} with two equal right captions"] if copies else []),
+        ]
+
     def _get_source(self, case: CompositionCase) -> ImageSource:
         path = self.paths[case.image]
         return path if case.box is None else CroppedImage(path, case.box)
@@ -156,7 +165,11 @@ class Compositionality(Probe):
             ),
             f"compositionality({self.contests.settings})",
             [row.signature for row in self.rows],
-            (f"{len(contests):,} captions of {len({contest.image for contest in contests}):,} images", *dropped),
+            (
+                f"{len(contests):,} captions of {len({contest.image for contest in contests}):,} images",
+                *self.contests.describe_flaws(),
+                *dropped,
+            ),
             answer=self._answer(chance),
             kinds=self.contests.kinds,
             metrics=self.rows,

@@ -105,7 +105,7 @@ def read_answers(sources: Iterable[str]) -> list[dict[str, Any]]:
             first[task] = row.where
             answers.append(answer)
     if not answers:
-        raise InputError("no answers: the files hold no rows")
+        raise InputError("no answers: the files contain no rows")
     return answers
 
 

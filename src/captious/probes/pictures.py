@@ -206,8 +206,8 @@ class PainterComparison(Result):
                 lines.append(Line("", f"seed {seed}", pictures))
             entries.append(Entry(one.id, lines))
         rows = [
-            (gallery.painter.name, gallery.painter.settings, len(gallery.pictures), gallery.unpainted)
-            for gallery in self.galleries
+            (one.painter.name, one.painter.settings, len(one.pictures) - one.unpainted, one.unpainted)
+            for one in self.galleries
         ]
         columns = ("painter", "settings", Column("pictures"), Column("could not be painted"))
         return Document(

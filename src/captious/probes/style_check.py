@@ -466,7 +466,7 @@ class StyleCheck(Result):
                 *self._compare_rivals(),
             ],
             warnings=self.warnings,
-            notes=[f"{lonely} captions are the only one of their style and count in equation 9 alone"] * (lonely > 0),
+            notes=[f"{lonely} captions are the only one of their style and count only in equation 9"] * (lonely > 0),
             signatures=[(f"folds:{self.folds}(seed={self.seed})|" if self.folds else "") + model.signature + sampled],
             answer=[
                 "The share of comparisons in which a caption scores higher under its own style than under another is ",

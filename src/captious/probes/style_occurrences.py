@@ -1,4 +1,4 @@
-"""Where a sentence occurs in a styled corpus: the styles that have it as a whole caption or as part of one.
+"""Occurrences of a sentence in a styled corpus: the styles that have it as a whole caption or as part of one.
 
 With the rank of a style by OnlyStyle, this is how the OnlyStyle paper explains disagreements with people: a sentence
 that people find happy is also a caption of other styles.
@@ -136,15 +136,17 @@ def find_sentence(corpus: StyledCorpus, sentence: str, style: str | None = None,
 def _find_captions(table: TextTable, words: Sequence[str]) -> Bools:
     """Find the captions that have the words one after the other, as a mask."""
     numbers = {word: number for number, word in enumerate(table.vocabulary)}
-    found = np.zeros(len(table.lengths), dtype=np.bool_)
+    has_words = np.zeros(len(table.lengths), dtype=np.bool_)
     if any(word not in numbers for word in words) or len(words) > len(table.tokens):
-        return found
+        return has_words
+    # The tokens of all captions are one array: mark where the words start in it.
     starts = len(table.tokens) - len(words) + 1
-    here = np.ones(starts, dtype=np.bool_)
+    is_start = np.ones(starts, dtype=np.bool_)
     for position, word in enumerate(words):
-        here &= table.tokens[position : position + starts] == numbers[word]
+        is_start &= table.tokens[position : position + starts] == numbers[word]
     # A match must end in the caption in which it starts.
-    owner = np.repeat(np.arange(len(table.lengths)), table.lengths)
-    first = np.flatnonzero(here)
-    found[owner[first[owner[first] == owner[first + len(words) - 1]]]] = True
-    return found
+    caption = np.repeat(np.arange(len(table.lengths)), table.lengths)
+    first = np.flatnonzero(is_start)
+    is_inside = caption[first] == caption[first + len(words) - 1]
+    has_words[caption[first[is_inside]]] = True
+    return has_words

@@ -43,7 +43,7 @@ class Vectors:
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """Images with their captions in the space of an encoder."""
+    """The vectors of images and of their captions by one encoder."""
 
     encoder: str
     images: Vectors
@@ -56,7 +56,7 @@ class Embedded:
     """Captions longer than the encoder reads."""
     dropped: dict[str, int]
     domain: str = ""
-    """Why the encoder's values mean nothing for these captions and images, where that is known."""
+    """The reason why the encoder's values mean nothing for these inputs; empty if none is known."""
 
     @property
     def notes(self) -> list[str]:
@@ -70,37 +70,38 @@ class Embedded:
 
 
 def encode_captions(captions: CaptionSet, encoder: Encoder, prefix: str = "") -> Embedded:
-    """Encode all images and candidates. An unusable image is left out with its captions; so are empty captions."""
+    """Encode all images and candidates; leave out unusable images with their captions, and empty captions."""
     from captious.models.domain import describe_mismatch
     from captious.models.features import image_features, text_features
 
     pictures = captions.images
     if not any(pictures):
         raise InputError(f"{captions.name}: no image; pass images=..., their folder or a list, or a column 'image'")
-    named = [item for item, picture in enumerate(pictures) if picture is not None]
+    with_image = [item for item, picture in enumerate(pictures) if picture is not None]
     images = image_features(encoder, [picture for picture in pictures if picture is not None])
-    usable = np.array(named, dtype=np.int64)[images.index >= 0]
+    # Features have index −1 if the image or text has none.
+    usable = np.array(with_image, dtype=np.int64)[images.index >= 0]
     if not len(usable):
         raise InputError(f"{captions.name}: no image can be used: {next(iter(images.faults.values()))}")
     number = np.full(len(captions), -1, dtype=np.int64)
     number[usable] = np.arange(len(usable))
     owner = np.repeat(number, captions.candidates.counts)
-    written = np.array([bool(text.strip()) for text in captions.candidates.values], dtype=np.bool_)
-    chosen = np.flatnonzero((owner >= 0) & written)
-    wording = [captions.candidates.values[candidate] for candidate in chosen.tolist()]
-    texts = text_features(encoder, [prefix + text for text in wording])
+    has_text = np.array([bool(text.strip()) for text in captions.candidates.values], dtype=np.bool_)
+    chosen = np.flatnonzero((owner >= 0) & has_text)
+    chosen_texts = [captions.candidates.values[candidate] for candidate in chosen.tolist()]
+    texts = text_features(encoder, [prefix + text for text in chosen_texts])
     finite = texts.index >= 0
-    dropped = {"image cannot be used": len(captions) - len(usable), "empty caption": int((~written).sum())}
+    dropped = {"image cannot be used": len(captions) - len(usable), "empty caption": int((~has_text).sum())}
     return Embedded(
         encoder_id(encoder) + (f",prefix={prefix!r}" if prefix else ""),
         Vectors(images.rows, images.index[images.index >= 0]),
         Vectors(texts.rows, texts.index[finite]),
         owner[chosen][finite],
         tuple(captions.ids[item] for item in usable.tolist()),
-        tuple(text for text, fine in zip(wording, finite.tolist(), strict=True) if fine),
+        tuple(text for text, is_finite in zip(chosen_texts, finite.tolist(), strict=True) if is_finite),
         int((texts.lengths > encoder.limit).sum()),
         {reason: number for reason, number in dropped.items() if number},
-        describe_mismatch(encoder, wording, [picture for picture in pictures if picture is not None]),
+        describe_mismatch(encoder, chosen_texts, [picture for picture in pictures if picture is not None]),
     )
 
 

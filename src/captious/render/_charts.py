@@ -25,7 +25,7 @@ LEGEND, ENTRY, LETTER = 24, 240, 6.5
 BINS, CROWD, JITTER = 8, 5, 14
 # Radius of the area of a linked dot that can be clicked, and the radius of dots that are too dense to have one.
 REACH, DENSE = 9, 3
-# Most points of a line that are marked with dots.
+# Largest number of points of a line that are marked with dots.
 LINE_DOTS = 60
 
 
@@ -49,7 +49,7 @@ class ChartLayout(NamedTuple):
     ticks: int
     """Approximate number of ticks of an axis."""
     dots: int
-    """Most dots of a scatter that are drawn."""
+    """Largest number of dots of a scatter that are drawn."""
 
     @property
     def text(self) -> float:

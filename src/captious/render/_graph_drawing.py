@@ -23,7 +23,7 @@ GAP, CORNER, MARGIN = 26, 9, 4
 NODE_FONT, FONT = 14.0, 12.0
 # Longest label, in letters.
 LETTERS = 28
-# Most objects, attributes per object and relations that are drawn; the lists of tuples have all of them.
+# Largest number of objects, attributes per object and relations that are drawn; the lists of tuples have all of them.
 OBJECTS, CHIPS, ARROWS = 30, 8, 60
 
 

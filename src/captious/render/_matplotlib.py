@@ -76,7 +76,19 @@ def _get_user_axes(plot: Plot, ax: Any) -> list[Any]:
     width, height = 1 / plot.across, 1 / math.ceil(number / plot.across)
     # Each panel takes three fifths of its height; the rest is for its axis and heading.
     corners = [(index % plot.across * width, 1 - (index // plot.across + 0.85) * height) for index in range(number)]
-    return [axes[0].inset_axes((*corner, 0.9 * width, 0.6 * height)) for corner in corners]
+    reserved = 0.0 if plot.across > 1 else max(map(_estimate_number_width, plot.charts))
+    inches = axes[0].get_position().width * axes[0].figure.get_figwidth()
+    drawn = max(0.9 * width - reserved / inches, 0.3 * width)
+    return [axes[0].inset_axes((*corner, drawn, 0.6 * height)) for corner in corners]
+
+
+def _estimate_number_width(chart: Chart) -> float:
+    """Return the inches that the numbers right of a chart of rows need; they would be outside the user's axes."""
+    if chart.kind not in ("intervals", "bars"):
+        return 0.0
+    digits = chart.decimals + 2
+    has_intervals = chart.kind == "intervals" and any(len(series.low) for series in chart.series)
+    return (3 * digits + 6 if has_intervals else digits) / LETTERS + 8 / 72
 
 
 def _compute_height(chart: Chart) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from captious.render._cells import format_p_value
 
-# Most names in a list; the others are counted.
+# Largest number of names in a list; the others are counted.
 NAMES = 4
 
 

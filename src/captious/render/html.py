@@ -47,9 +47,9 @@ LINKED = ("base.js", "evidence.js", "tables.js")
 SCRIPTS = (*LINKED, "embedded.js", "state.js", "charts.js", "views.js", "explanations.js", "items.js", "main.js")
 # Least rows of a table that can be sorted.
 SORTED = 3
-# Most warnings that are shown unfolded.
+# Largest number of warnings that are shown unfolded.
 WARNINGS = 5
-# Most sections linked at the top of the page, besides charts and items.
+# Largest number of sections linked at the top of the page, besides charts and items.
 LINKS = 6
 # Width of a table on a phone of 360 pixels, and on paper (A4 is narrower than Letter), in pixels.
 PHONE, PAPER = 300, 690

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 DECIMALS = 6
 # Longest text of an additional column that is shown, in letters.
 FIELD = 200
-# Most explanations on a page, over all systems and metrics: of items without a value and of the worst.
+# Largest number of explanations on a page, over all systems and metrics: of items without a value and of the worst.
 EXPLANATIONS = 1000
 # At most one in this number of explanations is of an item without a value.
 UNSCORED = 4
-# Most rows of a table in an explanation.
+# Largest number of rows of a table in an explanation.
 ROWS = 60
-# Most items on a page; if there are more, charts show those with texts and a random sample of the others.
+# Largest number of items on a page; if there are more, charts show those with texts and a random sample of the others.
 ITEMS = 100_000
 SEED = 0
 # Longest side of a thumbnail in pixels.

@@ -14,7 +14,7 @@ from html import escape
 from captious.render import html
 from captious.render.document import Chart, Document, Gallery, Graph, Section, Table, Text
 
-# Most rows of a table that are shown.
+# Largest number of rows of a table that are shown.
 ROWS = 200
 COLORS = ("#3a86c8", "#d97a1a", "#1f9d74", "#bf5ba3", "#9a8a1c", "#3aa0c9", "#d0534b", "#7d8796")
 LINE, SHADE = "rgba(128,128,128,.3)", "rgba(128,128,128,.16)"

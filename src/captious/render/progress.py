@@ -66,9 +66,8 @@ def display(every: float = MINUTE) -> Iterator[Display]:
             # A resumed run starts above 1. What was done before is left out: it would make the pace look far too fast.
             before = done if done > 1 else 0
             tasks[what] = (bars.add_task(what, total=total - before), before)
-            if (
-                str(spinner.text) == FIRST_STEP
-            ):  # counting begins after reading, so the spinner must not say so any more
+            # Counting begins after reading, so the spinner must not show "reading" any more.
+            if str(spinner.text) == FIRST_STEP:
                 spinner.update(text=make_rich_text(what))
         task, before = tasks[what]
         bars.update(task, completed=done - before, total=total - before, visible=done < total)

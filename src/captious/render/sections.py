@@ -10,7 +10,7 @@ from captious.render._cells import PrintedColumn, format_columns, get_number
 from captious.render._graph_drawing import group_tuples, lay_out_graph
 from captious.render.document import Graph, Phrase, Section, Table, Text
 
-# Most tuples of a graph that are listed, of each of matched, wrong and missed.
+# Largest number of tuples of a graph that are listed, of each of matched, wrong and missed.
 LISTED = 100
 
 

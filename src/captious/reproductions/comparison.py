@@ -28,6 +28,7 @@ from captious.metrics.hallucination.truth import ObjectTable
 from captious.models.devices import resolve_device
 from captious.options import Reading, Resampling, get_runtime
 from captious.render import Column, Document, Result, Table, Text
+from captious.render.document import Value
 from captious.reproductions.published import PublishedCell, PublishedEntry, PublishedRow, PublishedTable, find_entry
 from captious.study import correlate, load_ratings, load_scores
 from captious.study.study_options import StudyInput
@@ -37,16 +38,18 @@ NO_INTERVALS = Resampling(samples=0)
 # Columns of the released table of COCO's objects, by the names of `captious make objects`.
 OBJECT_COLUMNS = {"instances": "instances", "captions_singularize": "captions", "captions_wordnet": "captions_wordnet"}
 TAGGER = "averaged_perceptron_tagger_eng"
-NEEDS_GPU = "a CPU takes days: run it on a GPU, or pass slow=True"
-# Most characters of the reason why a number was not run.
-REASON = 300
+NEEDS_GPU = "a CPU takes days: run it on a GPU, or ask for it with the option slow"
+# Largest number of characters of the reason why a number was not computed.
+MAX_REASON = 300
 
 
 class Numbers(NamedTuple):
-    """Numbers by column, and how many items they were computed from."""
+    """Numbers by column, and the number of items that they were computed from."""
 
     values: Mapping[str, float] = MappingProxyType({})
     items: int | None = None
+    left_out: int = 0
+    """Items of the references that the system has no caption of."""
 
 
 Progress = Callable[[str], None]
@@ -85,7 +88,8 @@ class Reproduction(Result):
             )
             parts.append(
                 f"{missed:,} {'is' if missed == 1 else 'are'} missed, by most {first.row}, {first.column} "
-                f"({first.published:g} published, {first.computed:.{first.decimals + 1}f} computed)"
+                f"({first.published:,.{first.decimals}f} published, "
+                f"{first.computed:,.{first.decimals + 1 if first.decimals else 0}f} computed)"
             )
         if left := len(self.cells) - run:
             parts.append(f"{left:,} not run")
@@ -107,28 +111,46 @@ class Reproduction(Result):
             "cells": [{**vars(cell), "difference": cell.difference, "verdict": cell.verdict} for cell in self.cells],
         }
         about = Text([fact for fact in facts if fact], "About", bullets=True)
+        left = self._list_not_run()
+        not_run = [Text(left, "Tables that were not run", bullets=True)] if left else []
         return Document(
-            self.entry.title, sections=[*tables, about], answer=[self.summarize()], data=data, name="reproduction"
+            self.entry.title,
+            sections=[*tables, *not_run, about],
+            answer=[self.summarize()],
+            data=data,
+            name="reproduction",
         )
 
     def _build_table(self, number: int, title: str) -> Table:
         own = [cell for cell in self.cells if cell.table == title]
         decimals = max(cell.decimals for cell in own)
-        rows = [
-            [
-                "" if index and own[index - 1].row == cell.row else cell.row,
-                cell.items if not index or own[index - 1].row != cell.row else None,
-                cell.column,
-                cell.published,
-                cell.computed,
-                cell.difference,
-                cell.verdict if not cell.reason else f"{cell.verdict}: {cell.reason}",
-            ]
-            for index, cell in enumerate(own)
-        ]
+        rows: list[list[Value]] = []
+        for index, cell in enumerate(own):
+            first = not index or own[index - 1].row != cell.row
+            verdict = f"{cell.verdict}: {cell.reason}" if cell.reason else cell.verdict
+            if cell.origin:
+                verdict += f"; printed number read in {cell.origin}"
+            numbers = [cell.published, cell.computed, cell.difference]
+            if not decimals:
+                numbers = [number if number is None else round(number) for number in numbers]
+            rows.append(
+                [cell.row if first else "", cell.describe_items() if first else "", cell.column, *numbers, verdict]
+            )
         columns: list[Column | str] = ["of", Column("items"), "number", Column("published", decimals=decimals)]
-        columns += [Column("computed", decimals=decimals + 1), Column("difference", decimals=decimals + 1, signed=True)]
-        return Table(f"table_{number}", title, [*columns, "verdict"], rows)
+        # One more digit than is printed shows how a number was rounded; counts have none.
+        more = decimals + 1 if decimals else 0
+        columns += [Column("computed", decimals=more), Column("difference", decimals=more, signed=True)]
+        not_run = all(cell.verdict == "not run" for cell in own)
+        return Table(f"table_{number}", title, [*columns, "verdict"], rows, detail=not_run)
+
+    def _list_not_run(self) -> list[str]:
+        """Return a line for each reason why whole tables were not run, with their titles."""
+        titles: dict[str, list[str]] = {}
+        for title in dict.fromkeys(cell.table for cell in self.cells):
+            own = [cell for cell in self.cells if cell.table == title]
+            if all(cell.verdict == "not run" for cell in own):
+                titles.setdefault(own[0].reason, []).append(title)
+        return [f"{'; '.join(names)}: {reason}" for reason, names in titles.items()]
 
 
 def reproduce(
@@ -158,12 +180,12 @@ def reproduce(
     data = Path(data)
     if not data.is_dir():
         raise InputError(f"{data}: no such folder of files of {entry.name}; get them from: {entry.source}")
-    chosen = [_select_rows(table, only.lower()) for table in entry.tables]
-    chosen = [table for table in chosen if table.rows]
-    if not chosen:
+    tables = [_select_rows(table, only.lower()) for table in entry.tables]
+    tables = [table for table in tables if table.rows]
+    if not tables:
         raise InputError(f"only={only!r}: no table and no row of {entry.name} has this in its name")
     cells: list[PublishedCell] = []
-    for table in chosen:
+    for table in tables:
         if progress:
             progress(table.title)
         cells += _compute_table(table, data, slow)
@@ -173,7 +195,7 @@ def reproduce(
 
 
 def _refuse_nothing(result: Reproduction, data: Path) -> None:
-    """Raise InputError if no number could be run for want of files, so that CI does not take nothing for success."""
+    """Raise InputError if no number could be computed because files are missing, so that CI does not pass."""
     if result.count("not run") < len(result.cells) or all(cell.reason == NEEDS_GPU for cell in result.cells):
         return
     name, reason = result.entry.name, result.cells[0].reason
@@ -210,12 +232,13 @@ def _make_cells(
 ) -> Iterator[PublishedCell]:
     for column, published in row.published.items():
         computed = numbers.values.get(column)
-        limit = next((one for one in (row.within, table.within) if one is not None), None)
+        # The largest difference: of the printed deviation, the row, the table, or half a unit of the last digit.
+        limit = row.within if row.within is not None else table.within
         if column in row.sd:
             limit = 2 * row.sd[column]
         if limit is None:  # half a unit of the last digit, plus a rounding error
             limit = 0.5000001 * 10.0**-table.decimals
-        known = reason or (row.reasons.get(column, "") if computed is not None else "")
+        known_reason = reason or (row.reasons.get(column, "") if computed is not None else "")
         cell = PublishedCell(
             table.title,
             row.name,
@@ -224,21 +247,21 @@ def _make_cells(
             None if computed is None or math.isnan(computed) else computed,
             limit,
             table.decimals,
-            known,
+            known_reason,
             numbers.items,
+            numbers.left_out,
         )
-        remarks = [known if cell.verdict != "reproduced" else "", row.origin]
-        yield replace(cell, reason="; ".join(filter(None, remarks)))
+        yield replace(cell, reason=known_reason if cell.verdict != "reproduced" else "", origin=row.origin)
 
 
 def _find_file(names: str | tuple[str, ...], data: Path, what: str) -> str | None:
     """Return the first file that exists, with the keys after it; None if no file is named."""
-    wanted = (names,) if isinstance(names, str) else names
-    for name in wanted:
+    candidates = (names,) if isinstance(names, str) else names
+    for name in candidates:
         if (data / name.partition("#")[0]).exists():
             return str(data / name)
-    if wanted:
-        raise InputError(f"no {' or '.join(name.partition('#')[0] for name in wanted)} ({what}) in {data}")
+    if candidates:
+        raise InputError(f"no {' or '.join(name.partition('#')[0] for name in candidates)} ({what}) in {data}")
     return None
 
 
@@ -281,7 +304,8 @@ def _score_captions(table: PublishedTable, row: PublishedRow, data: Path, column
     wanted = {column: columns[column] for column in row.published}
     report = evaluate(captions, list(wanted.values()), resampling=NO_INTERVALS)
     values = [measurement.corpus for measurement in report.measurements.values()]
-    return Numbers({column: table.scale * value for column, value in zip(wanted, values, strict=True)}, len(captions))
+    scaled = {column: table.scale * value for column, value in zip(wanted, values, strict=True)}
+    return Numbers(scaled, len(captions), captions.skipped)
 
 
 def _count_items(table: PublishedTable, row: PublishedRow, data: Path, columns: Mapping[str, str]) -> Numbers:
@@ -321,7 +345,7 @@ def _compute_study(table: PublishedTable, data: Path) -> Iterator[PublishedCell]
         numbers = _correlate(table, data)
     except InputError as error:
         for row in table.rows:
-            yield from _make_cells(table, row, Numbers(), format_one_line(error, REASON))
+            yield from _make_cells(table, row, Numbers(), format_one_line(error, MAX_REASON))
         return
     for row in table.rows:
         yield from _make_cells(table, row, numbers[row.name])
@@ -330,36 +354,40 @@ def _compute_study(table: PublishedTable, data: Path) -> Iterator[PublishedCell]
 def _correlate(table: PublishedTable, data: Path) -> Mapping[str, Numbers]:
     names = {row.name: row.metric or row.name for row in table.rows}
     scores = _find_file(table.scores, data, "scores")
-    # Names that are no columns of the file of scores are metrics.
+    # With a file of scores, names are its columns; otherwise they are metrics.
     columns = {} if scores is None else dict.fromkeys(names.values())
     options: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in table.options.items()
     }
     is_recipe = not (data / table.ratings).is_file()
     try:
-        asked = StudyInput(
+        study_input = StudyInput(
             table.ratings if is_recipe else str(data / table.ratings), data=data if is_recipe else None, **options
         )
     except TypeError as error:
         raise InputError(f"{table.title}: options: {format_one_line(error)}") from None
     reading = _make_reading(table)
     references = _find_file(table.references, data, "references")
-    ratings, recipe = load_ratings(asked, replace(reading, references=references) if references else reading)
+    ratings, recipe = load_ratings(study_input, replace(reading, references=references) if references else reading)
     if scores is not None:
-        asked = replace(asked, scores=(scores,))
+        study_input = replace(study_input, scores=(scores,))
     else:
-        asked = replace(asked, metrics=tuple(dict.fromkeys(names.values())))
-    found = load_scores(ratings, recipe, asked, "error")
+        study_input = replace(study_input, metrics=tuple(dict.fromkeys(names.values())))
+    metric_scores = load_scores(ratings, recipe, study_input, "error")
     if scores is not None:
-        found = [one for one in found if one.key in columns]
-        if absent := [name for name in columns if name not in {one.key for one in found}]:
+        metric_scores = [one for one in metric_scores if one.key in columns]
+        if absent := [name for name in columns if name not in {one.key for one in metric_scores}]:
             raise InputError(f"{scores}: no column of numbers {absent[0]!r}")
-    study = correlate(ratings, found, recipe=recipe, resampling=NO_INTERVALS, permutations=1)
-    by_text = dict(zip(dict.fromkeys(names.values()), found, strict=True)) if scores is None else {}
+    study = correlate(ratings, metric_scores, recipe=recipe, resampling=NO_INTERVALS, permutations=1)
+    by_text = dict(zip(dict.fromkeys(names.values()), metric_scores, strict=True)) if scores is None else {}
     keys = {name: by_text[text].key if by_text else text for name, text in names.items()}
     return {
         name: Numbers(
-            {column: table.scale * study.estimates[key][one].value for column, one in table.columns.items()}, study.rows
+            {
+                column: table.scale * study.estimates[key][statistic].value
+                for column, statistic in table.columns.items()
+            },
+            study.rows,
         )
         for name, key in keys.items()
     }
@@ -373,17 +401,17 @@ def _prepare_metrics(table: PublishedTable, data: Path) -> Iterator[Mapping[str,
         yield table.columns
         return
     with tempfile.TemporaryDirectory() as folder:
-        place = objects if objects.suffix == ".parquet" else _convert_objects(objects, Path(folder))
-        filled = {name: text.replace("{objects}", str(place)) for name, text in table.columns.items()}
+        path = objects if objects.suffix == ".parquet" else _convert_objects(objects, Path(folder))
+        metrics = {name: text.replace("{objects}", str(path)) for name, text in table.columns.items()}
         tagger = data / "nltk_tagger.json.gz"
         if not tagger.is_file():
-            yield filled
+            yield metrics
             return
         _write_tagger(tagger, Path(folder))
         before = os.environ.get("NLTK_DATA")
         os.environ["NLTK_DATA"] = folder
         try:
-            yield filled
+            yield metrics
         finally:
             if before is None:
                 del os.environ["NLTK_DATA"]
@@ -393,10 +421,10 @@ def _prepare_metrics(table: PublishedTable, data: Path) -> Iterator[Mapping[str,
 
 def _find_objects(table: PublishedTable, data: Path) -> Path | None:
     try:
-        found = _find_file(table.objects, data, "objects of images")
+        file = _find_file(table.objects, data, "objects of images")
     except InputError:
         return None
-    return None if found is None else Path(found)
+    return None if file is None else Path(file)
 
 
 def _convert_objects(path: Path, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Entries of the registry: which files a paper released, what it printed of them, and how the numbers are computed."""
+"""Entries of the registry: the files that a paper released, the numbers that it printed, and how to compute them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["score", "study", "lic", "count"]
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One line of a published table: what is measured, and what was printed."""
+    """One line of a published table with the printed numbers."""
 
     name: str = field(metadata=rule("what the paper calls it"))
     published: dict[str, float] = field(metadata=rule("a table of columns and printed numbers"))
@@ -32,9 +32,9 @@ class PublishedRow:
     within: float | None = None
     """Largest difference of a reproduced number; by default half a unit of the last digit."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why a number is missed, by column, where it is known."""
+    """The known reason why a number is not reproduced, by column."""
     origin: str = ""
-    """Where the printed numbers were read, where it is not the paper."""
+    """The source of the printed numbers, if it is not the paper."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,10 @@ class PublishedCell:
     """Why it is missed, or why it was not run."""
     items: int | None = None
     """How many captions or ratings it was computed from."""
+    left_out: int = 0
+    """How many items of the references the system has no caption of."""
+    origin: str = ""
+    """Where the printed number was read, where it is not the paper."""
 
     @property
     def difference(self) -> float | None:
@@ -126,6 +130,16 @@ class PublishedCell:
         if self.difference is None:
             return "not run"
         return "reproduced" if abs(self.difference) <= self.within else "missed"
+
+    def describe_items(self) -> str:
+        """Return the number of items, and of how many if some are left out.
+
+        >>> PublishedCell("T", "ours", "BLEU", 1.0, 1.0, 0.1, 1, items=4982, left_out=18).describe_items()
+        '4,982 of 5,000'
+        """
+        if self.items is None:
+            return ""
+        return f"{self.items:,} of {self.items + self.left_out:,}" if self.left_out else f"{self.items:,}"
 
 
 def read_entry(path: Path) -> PublishedEntry:

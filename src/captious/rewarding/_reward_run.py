@@ -7,7 +7,6 @@ resumed writes no step twice; steps that were written after the resumed checkpoi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,13 +26,11 @@ from captious.metrics.measurement import Measurement
 from captious.metrics.registry import parse
 from captious.rewarding._scaling import Scaling
 from captious.rewarding._signs import StepCheck
-from captious.runs import Run
-from captious.runs.marker import Marker, MetricFacts
+from captious.runs import Run, is_reward_run
+from captious.runs.marker import REWARDS, Marker, MetricFacts
 from captious.runs.run_tables import hash_types, hide_machine_paths, make_items_table, make_rows_table
 from captious.runs.summary import summarize_part
 
-# The entry of the marker's `reading` that marks a reward run.
-KEY = "rewards"
 SUPERSEDED = "superseded"
 _PART = re.compile(r"step-(\d+)-(\d+)")
 
@@ -129,7 +126,7 @@ class RewardLog:
             raise InputError(f"{path}: is not a reward run, expected an empty or a new folder")
         path.mkdir(parents=True, exist_ok=True)
         facts = tuple(MetricFacts.of(metric) for metric in metrics)
-        log = cls(Run(str(path), Marker(path.name, facts, reading={KEY: plan.to_record()})), plan)
+        log = cls(Run(str(path), Marker(path.name, facts, reading={REWARDS: plan.to_record()})), plan)
         log.run.write_marker()
         return log
 
@@ -244,23 +241,11 @@ def open_log(folder: str | Path) -> RewardLog:
     run = Run.at(folder)
     if not is_reward_run(folder):
         raise InputError(f"{folder}: is not of a reward run, expected one that captious.rewards wrote")
-    plan = LogPlan.of_record(run.marker.reading[KEY], run.storage.get_address(RUN))
+    plan = LogPlan.of_record(run.marker.reading[REWARDS], run.storage.get_address(RUN))
     missing = [key for key in (*plan.rewards, *plan.held_out) if key not in run.metrics]
     if missing:
         raise InputError(f"{folder}: {missing[0]} is not among its metrics, expected what captious.rewards wrote")
     return RewardLog(run, plan).refresh()
-
-
-def is_reward_run(folder: str | Path) -> bool:
-    """Return True if a folder was written by ``captious.rewards``; only its marker is checked."""
-    path = Path(folder) / RUN
-    if is_remote(str(folder)) or not path.is_file():
-        return False
-    try:
-        record = json.loads(path.read_bytes())
-        return KEY in record["reading"]
-    except (ValueError, KeyError, TypeError, OSError, RecursionError):
-        return False
 
 
 def _find_label(key: str) -> str:

@@ -64,10 +64,14 @@ class RolloutReader:
         if column is not None:
             ids = tuple(one if isinstance(one, str) else _format_id(one) for one in usable[column])
             return Rollouts(texts, ids, ids, references, fields, column)
-        people = references or ((),) * size
-        pictures = [one if isinstance(one, str) else id(one) for one in fields.get("image", (None,) * size)]
-        ids = _number_keys(list(zip(people, pictures, strict=True)))
-        prompts = _number_keys(people if any(people) else [str(prompt) for prompt in usable.get("prompts", ids)])
+        # Without a column of ids, captions belong to one item if their references and their image are the same.
+        item_references = references or ((),) * size
+        image_keys = [image if isinstance(image, str) else id(image) for image in fields.get("image", (None,) * size)]
+        ids = _number_keys(list(zip(item_references, image_keys, strict=True)))
+        has_references = any(item_references)
+        prompts = _number_keys(
+            item_references if has_references else [str(prompt) for prompt in usable.get("prompts", ids)]
+        )
         return Rollouts(texts, ids, prompts, references, fields)
 
     def extract_captions(self, completions: Sequence[Any]) -> tuple[str | None, ...]:
@@ -107,16 +111,16 @@ class RolloutReader:
                 f"no references, expected references=... by id, or a column {REFERENCE_COLUMNS[0]!r} in the data set "
                 "(with remove_unused_columns=False)"
             )
-        people, faults = list[tuple[str, ...]](), list[InputError]()
+        references, faults = list[tuple[str, ...]](), list[InputError]()
         for row, value in enumerate(columns[name]):
             try:
-                people.append(parse_references(value, f"column {name!r}, row {row}"))
+                references.append(parse_references(value, f"column {name!r}, row {row}"))
             except InputError as error:
-                people.append(())
+                references.append(())
                 faults.append(error)
-        if faults and not any(people):
+        if faults and not any(references):
             raise faults[0]
-        return tuple(people)
+        return tuple(references)
 
 
 def compile_extraction(extract: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
@@ -152,7 +156,8 @@ def get_text(completion: Any) -> str:
     """
     if isinstance(completion, str):
         return completion
-    if type(completion) is list and completion and type(completion[-1]) is dict:  # as trainers have it
+    # The form that trainers pass is checked first, because this function runs for every completion.
+    if type(completion) is list and completion and type(completion[-1]) is dict:
         last = completion[-1]
         if last.get("role") == "assistant" and type(last.get("content")) is str:
             return str(last["content"])

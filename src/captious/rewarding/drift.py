@@ -129,8 +129,9 @@ class Drift(PlainState, Result):
         """Means over prompts with their intervals for each step, by label."""
         labels, plan = self.log.labels, self.log.plan
         keys = [*plan.rewards, *plan.held_out, *plan.diversity]
-        alone = list(plan.rewards.values()) == [1]
-        reward = f"reward: {labels[keys.pop(0)]}" if alone else "reward"
+        # A single metric with weight 1 is the reward itself, so it has no curve of its own.
+        is_single = list(plan.rewards.values()) == [1]
+        reward = f"reward: {labels[keys.pop(0)]}" if is_single else "reward"
         curves = {reward: [_estimate_mean(one, one.reward) for one in self.logged]}
         for key in keys:
             rewarded = " (rewarded)" if key in plan.rewards else ""
@@ -187,8 +188,8 @@ class Drift(PlainState, Result):
             values |= {self.log.labels[key]: column[index] for key, column in logged.values.items()}
             facts = [f"prompt {logged.prompts[index]}"]
             facts += [f"{name} {value:.3f}" for name, value in values.items() if not np.isnan(value)]
-            people = logged.references[index]
-            entries.append(Entry(logged.ids[index], [Line(logged.texts[index])], None, facts, (), people))
+            references = logged.references[index]
+            entries.append(Entry(logged.ids[index], [Line(logged.texts[index])], None, facts, (), references))
         number = len(logged.ids)
         note = f"The {ROLLOUTS} of {number:,} captions with the highest reward." if number > ROLLOUTS else ""
         title = f"Step {logged.step}: {number:,} caption{'' if number == 1 else 's'}, highest reward first"
@@ -200,30 +201,31 @@ class Drift(PlainState, Result):
         if not plan.held_out:
             return []
         facts = self.log.run.facts
-        reward = np.concatenate([one.reward for one in self.logged])
-        others = []
+        # All captions of all steps in one row; `place` below is an index into it.
+        captions = [(step, index) for step in self.logged for index in range(len(step.ids))]
+        reward = np.concatenate([step.reward for step in self.logged])
+        held_out_shares = []
         for key in plan.held_out:
             sign = 1.0 if facts[key].higher_is_better else -1.0
-            others.append(_compute_shares(sign * np.concatenate([one.values[key] for one in self.logged])))
-        gained = _compute_shares(reward)
+            held_out_shares.append(_compute_shares(sign * np.concatenate([step.values[key] for step in self.logged])))
+        reward_shares = _compute_shares(reward)
         with np.errstate(invalid="ignore"):
-            lost = np.nanmean(np.stack([np.where(np.isnan(one), np.nan, one) for one in others]), axis=0)
-        gap = np.where(np.isnan(gained - lost), -np.inf, gained - lost)
-        chosen = _select_different([(one, index) for one in self.logged for index in range(len(one.ids))], gap)
-        pictures = self._find_pictures([(one, index) for _, one, index in chosen])
+            gap = reward_shares - np.nanmean(np.stack(held_out_shares), axis=0)
+        chosen = _select_different(captions, np.where(np.isnan(gap), -np.inf, gap))
+        pictures = self._find_pictures([(step, index) for _, step, index in chosen])
         entries: list[Entry] = []
         rows: list[list[Value]] = []
-        for (place, one, index), picture in zip(chosen, pictures, strict=True):
-            named = {labels[key]: float(one.values[key][index]) for key in plan.held_out}
-            meters = [Meter("reward", float(gained[place]), f"{reward[place]:.3f}")]
+        for (place, step, index), picture in zip(chosen, pictures, strict=True):
+            values = {labels[key]: float(step.values[key][index]) for key in plan.held_out}
+            meters = [Meter("reward", float(reward_shares[place]), f"{reward[place]:.3f}")]
             meters += [
-                Meter(name, float(np.nan_to_num(other[place])), f"{value:.3f}")
-                for (name, value), other in zip(named.items(), others, strict=True)
+                Meter(name, float(np.nan_to_num(shares[place])), f"{value:.3f}")
+                for (name, value), shares in zip(values.items(), held_out_shares, strict=True)
             ]
-            text = one.texts[index]
-            where, people = [f"step {one.step}", f"prompt {one.prompts[index]}"], one.references[index]
-            entries.append(Entry(one.ids[index], [Line(text, "caption")], picture, where, meters, people))
-            rows.append([one.ids[index], one.step, text, float(reward[place]), *named.values()])
+            text = step.texts[index]
+            where, references = [f"step {step.step}", f"prompt {step.prompts[index]}"], step.references[index]
+            entries.append(Entry(step.ids[index], [Line(text, "caption")], picture, where, meters, references))
+            rows.append([step.ids[index], step.step, text, float(reward[place]), *values.values()])
         note = "The bars are shares of all logged captions with a lower value."
         heads: list[Column | str] = ["id", Column("step", decimals=0), "caption", Column("reward")]
         heads += [Column(labels[key]) for key in plan.held_out]
@@ -281,10 +283,10 @@ def _estimate_mean(logged: LoggedStep, values: Floats) -> Estimate:
     """Return the mean over prompts of the captions' values."""
     prompts = {prompt: number for number, prompt in enumerate(dict.fromkeys(logged.prompts))}
     owners = np.array([prompts[prompt] for prompt in logged.prompts], dtype=np.int64)
-    there = ~np.isnan(values)
-    number = np.bincount(owners[there], minlength=len(prompts))
+    present = ~np.isnan(values)
+    counts = np.bincount(owners[present], minlength=len(prompts))
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.bincount(owners[there], weights=values[there], minlength=len(prompts)) / number
+        means = np.bincount(owners[present], weights=values[present], minlength=len(prompts)) / counts
     return mean_estimate(means, _RESAMPLING)
 
 
@@ -293,21 +295,21 @@ def _select_different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -
     chosen: list[tuple[int, LoggedStep, int]] = []
     texts, prompts = set[str](), Counter[str]()
     for place in np.argsort(-gap, kind="stable").tolist():
-        one, index = captions[place]
+        step, index = captions[place]
         if gap[place] <= 0 or len(chosen) == SHOWN:
             break
-        if one.texts[index] not in texts and prompts[one.prompts[index]] < 2:
-            chosen.append((place, one, index))
-            texts.add(one.texts[index])
-            prompts[one.prompts[index]] += 1
+        if step.texts[index] not in texts and prompts[step.prompts[index]] < 2:
+            chosen.append((place, step, index))
+            texts.add(step.texts[index])
+            prompts[step.prompts[index]] += 1
     return chosen
 
 
 def _compute_shares(values: Floats) -> Floats:
     """Return the share of lower values, with half of the equal ones; NaN if a value is missing."""
-    known = np.sort(values[~np.isnan(values)])
-    below, upto = np.searchsorted(known, values), np.searchsorted(known, values, side="right")
-    return np.where(np.isnan(values), np.nan, (below + upto) / max(2 * len(known), 1))
+    ordered = np.sort(values[~np.isnan(values)])
+    below, up_to = np.searchsorted(ordered, values), np.searchsorted(ordered, values, side="right")
+    return np.where(np.isnan(values), np.nan, (below + up_to) / max(2 * len(ordered), 1))
 
 
 def _convert_estimate(estimate: Estimate) -> dict[str, float]:

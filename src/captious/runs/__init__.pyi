@@ -11,6 +11,7 @@ from captious.loops.trackers import TrackedReport as TrackedReport
 from captious.runs.folder import Run as Run
 from captious.runs.folder import has_runs as has_runs
 from captious.runs.folder import is_output as is_output
+from captious.runs.folder import is_reward_run as is_reward_run
 from captious.runs.folder import is_run as is_run
 from captious.runs.keep_items import Selection as Selection
 from captious.runs.keep_items import keep as keep

@@ -7,16 +7,11 @@ folder.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captious.captions import COMPARED, CaptionSet
 from captious.errors import InputError, UnknownKey, format_suggestion
-from captious.io.images import find_images
-from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation
 from captious.metrics.measurement import Signature
@@ -76,7 +71,7 @@ class StoredItem:
         if self.image and "image" in metric.needs and self.item.images[0] is None:
             raise InputError(
                 f"{where}: the image of {self.item.ids[0]} is outside the run ({self.image}); pass images=..., "
-                "the folder that holds it"
+                "the folder with it"
             )
         if "references" in metric.needs and self.run.marker.reading.get("store_references") is False:
             raise InputError(f"{where}: contains no references, which explaining {key} needs; score the captions again")
@@ -111,29 +106,3 @@ class StoredItem:
             return CorpusStates(self.run, metric).open(corpus)
         captions = self.report.captions
         return captions.once(("state", metric), lambda: metric.prepare(captions))
-
-
-def attach_images(run: Run, captions: CaptionSet, images: str | os.PathLike[str] | None) -> CaptionSet:
-    """Return the captions with the images that may be opened: those inside the run folder, or those in ``images``."""
-    if IMAGE not in captions.columns or not len(captions):
-        return captions
-    names = [name if isinstance(name, str) and name else None for name in captions.columns[IMAGE]]
-    if images is not None:
-        # An absolute path may be from another computer: use only the file name.
-        relative = [Path(name).name if name and Path(name).is_absolute() else name for name in names]
-        paths: Sequence[str | None] = find_images(Path(images), captions.ids, relative)
-    else:
-        paths = [_find_inside(run.address, name) for name in names]
-    return replace(captions, columns={**captions.columns, IMAGE: tuple(paths)})
-
-
-def _find_inside(address: str, name: str | None) -> str | None:
-    """Return the path of an image if it is a file inside the run folder, else None."""
-    if name is None or is_remote(address) or is_remote(name):
-        return None
-    folder = Path(address).resolve()
-    try:
-        path = (folder / name).resolve()
-        return str(path) if path.is_relative_to(folder) and path.is_file() else None
-    except (OSError, ValueError, RuntimeError):
-        return None

@@ -36,7 +36,7 @@ from captious._core.hashing import Hashes
 from captious._core.languages import LANGUAGES
 from captious.errors import InputError
 from captious.io.storage import Shard, Storage, is_remote
-from captious.runs.marker import Marker, MetricFacts
+from captious.runs.marker import REWARDS, Marker, MetricFacts
 from captious.runs.run_tables import COUNTS, make_captions
 from captious.runs.summary import PartSummary
 from captious.text.tokenizers import TOKENIZERS
@@ -225,7 +225,7 @@ class Run:
         elif column in self.metrics or column in COUNTS:
             expected = "" if types.is_floating(kind) or types.is_integer(kind) else "numbers"
         if expected:
-            raise InputError(f"{where}: column {column!r} holds {kind}, expected {expected}")
+            raise InputError(f"{where}: column {column!r} contains {kind}, expected {expected}")
 
     def rows(self, part: str, columns: Sequence[str]) -> pa.Table:
         """Read the statistics of a part's items."""
@@ -445,6 +445,17 @@ def name_system_folders(names: Iterable[str]) -> dict[str, str]:
 def is_run(path: Any) -> bool:
     """Return True if a path or an address is a folder that ``captious score`` wrote."""
     return _is_path(path) and Storage.at(path).exists(RUN)
+
+
+def is_reward_run(folder: str | os.PathLike[str]) -> bool:
+    """Return True if a folder was written by ``captious.rewards``; only its marker is checked."""
+    path = Path(folder) / RUN
+    if is_remote(os.fspath(folder)) or not path.is_file():
+        return False
+    try:
+        return REWARDS in json.loads(path.read_bytes())["reading"]
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        return False
 
 
 def is_output(path: Any) -> bool:

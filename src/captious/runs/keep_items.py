@@ -186,7 +186,7 @@ class Selection(Result):
     def _make_reason_table(self) -> list[Table]:
         rows = [(reason, number, number / self.items) for reason, number in self.reasons.items()]
         columns = ("reason", Column("items"), replace(PERCENT, name="of all", key="share"))
-        note = "Items that fail no clause before the one whose value they lack"
+        note = "Items that fail no clause before the one whose value is missing"
         return [Table("unscored", "Dropped without a value", columns, rows, note)] if rows else []
 
     def _make_share_table(self) -> list[Table]:
@@ -270,8 +270,6 @@ def keep(
     progress
         Called with the name of each step as it begins.
     """
-    from captious.runs._rewriting import rewrite_shards
-
     if sample is not None and (not isinstance(sample, int) or sample < 1):
         raise InputError(f"sample={sample!r}, expected a whole number of at least 1")
     check_value("write", write, Write, Option(""))
@@ -295,6 +293,8 @@ def keep(
             _write_ids(os.fspath(out), selector.connection, *selected)
         ids = selector.group_ids(filter, kept) if write == "shards" and (kept or len(runs) > 1) else None
     if out is not None and write == "shards":
+        from captious.runs._rewriting import rewrite_shards
+
         named = "; ".join([filter.text, *narrowing.words])
         rewrite_shards(
             first, filter, selector.thresholds, os.fspath(out), engine, overwrite, step, named, selector.types[0], ids
@@ -306,13 +306,13 @@ def keep(
 
 def _refuse_output(run: Run, out: str | os.PathLike[str] | None, write: Write, overwrite: bool) -> None:
     """Raise InputError if the output cannot be written, before anything is computed."""
-    from captious.runs._rewriting import find_writable_shards
-
     if out is not None and write == "ids":
         _refuse_file(out, overwrite)
     if write == "shards":
         if out is None:
             raise InputError("write='shards' needs out=..., the folder to write them to")
+        from captious.runs._rewriting import find_writable_shards
+
         find_writable_shards(run)
 
 

@@ -28,6 +28,8 @@ Unit = Literal["item", "shard"]
 _NAME = re.compile(r"[\w+-][\w.+-]*")
 # Counts must be below this number.
 LARGEST = 2**63
+# The entry of `reading` that marks the run of a training with rewards.
+REWARDS = "rewards"
 
 
 @dataclass(frozen=True)

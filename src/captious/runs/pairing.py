@@ -28,8 +28,8 @@ def find_shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | N
     names = base.measurements if wanted is None else wanted
     shared = [key for key in names if all(key in report.measurements for report in reports.values())]
     if not shared:
-        held = "; ".join(f"{name} holds {', '.join(report.measurements) or 'none'}" for name, report in reports.items())
-        raise InputError(f"no metric is in all runs: {held}")
+        found = "; ".join(f"{name} has {', '.join(report.measurements) or 'none'}" for name, report in reports.items())
+        raise InputError(f"no metric is in all runs: {found}")
     for key in shared:
         expected = base.measurements[key].signature.settings
         for name, report in others:
@@ -111,7 +111,7 @@ def load_statistics(report: Report) -> Report:
     run = report.source.run
     if not run.has_rows:
         raise InputError(
-            f"{report.name}: holds no statistics of its items, expected runs of the same shards; or score the captions "
+            f"{report.name}: has no statistics of its items, expected runs of the same shards; or score the captions "
             "again with store_rows=True"
         )
     # Once the statistics of items are loaded, items can be resampled, even if the run itself resamples shards.

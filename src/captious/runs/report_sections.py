@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 FEW_SHARDS = 20
 # Numbers of worst items and of slowest shards on the page, and of bars of a histogram.
 WORST, SLOWEST, BARS = 20, 50, 40
-# Most items whose videos have posters on the page, since every one is a file to open; the explorer has no limit.
+# Largest number of items whose videos have posters on the page, since every one is a file to open. The explorer has no
+# limit.
 MOST_POSTERS = 500
 # Number of different reasons that a warning lists.
 REASONS = 5
@@ -265,11 +266,13 @@ def _list_posters(report: Report) -> Sequence[ClipPoster | None]:
     """Return the posters of videos in files; none for many items, and for a run from elsewhere, whose paths may lead
     anywhere.
     """
-    from captious.models.clip_stills import can_decode
-
     source = report.source
     is_own = isinstance(source, MemoryItems) and source.before is None
-    if not is_own or not report.captions.has_videos or len(report.captions) > MOST_POSTERS or not can_decode():
+    if not is_own or not report.captions.has_videos or len(report.captions) > MOST_POSTERS:
+        return ()
+    from captious.models.clip_stills import can_decode
+
+    if not can_decode():
         return ()
     return [
         ClipPoster(clip.video, None if clip.start is None or clip.end is None else (clip.start, clip.end))
@@ -306,19 +309,19 @@ def compare_foreign_values(report: Report) -> list[str]:
     """Return notes on the agreement of imported values with those that captious computed."""
     notes = []
     for original in report:
-        for ours in report:
+        for measurement in report:
             other = original.metric
-            if isinstance(other, ForeignMetric) and other.compares_with(ours.metric):
+            if isinstance(other, ForeignMetric) and other.compares_with(measurement.metric):
                 from captious.stats.correlation import pearson
 
-                both = ~(np.isnan(original.values) | np.isnan(ours.values))
+                both = ~(np.isnan(original.values) | np.isnan(measurement.values))
                 if both.sum() < 2:
                     continue
-                theirs, own = original.values[both], ours.values[both]
-                names = [report.label(str(one.metric)) for one in (ours, original)]
+                original_values, values = original.values[both], measurement.values[both]
+                names = [report.label(str(one.metric)) for one in (measurement, original)]
                 notes.append(
-                    f"{names[0]} beside {names[1]}, {len(own):,} items that both have: mean {own.mean():.4f} and "
-                    f"{theirs.mean():.4f}, Pearson correlation {pearson(own, theirs):.4f}."
+                    f"{names[0]} beside {names[1]}, {len(values):,} items that both have: mean {values.mean():.4f} and "
+                    f"{original_values.mean():.4f}, Pearson correlation {pearson(values, original_values):.4f}."
                 )
     return notes
 
@@ -541,7 +544,7 @@ def list_shard_warnings(
         occur, their = ("id occurs", "its") if number == 1 else ("ids occur", "their")
         warnings.append(f"{number:,} {occur} more than once over the shards, {such}: {their} items count twice")
     if empty := [part.name for part in parts if not part.items]:
-        warnings.append(f"{len(empty):,} of {len(parts):,} shards hold no item, such as {empty[0]}")
+        warnings.append(f"{len(empty):,} of {len(parts):,} shards contain no item, such as {empty[0]}")
     if intervals and full < FEW_SHARDS:
         warnings.append(f"intervals resample {full} shards; below {FEW_SHARDS} they are rough, and often too narrow")
     texts = [(part.name, text) for part in parts for text in (*part.warnings, *_iterate_metric_warnings(part))]

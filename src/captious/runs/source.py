@@ -16,11 +16,13 @@ from captious._core.files import RUN
 from captious._core.values import PlainState
 from captious._version import __version__
 from captious.captions import CaptionSet
+from captious.io.storage import is_remote
 from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation
 from captious.metrics.measurement import Measurement
 from captious.metrics.statistic_rows import TypeSets
 from captious.runs.marker import Marker, Unit
+from captious.runs.run_tables import IMAGE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -331,16 +333,11 @@ class StoredItems(PlainState):
     @cached_property
     def captions(self) -> CaptionSet:
         """All captions, read from the folder on first use."""
-        return self._attach_images(self.run.captions())
+        return _attach_images(self.run, self.run.captions(), self.images)
 
     def take(self, indices: Sequence[int]) -> CaptionSet:
         """Return the captions at these positions; only the parts that contain one are read."""
-        return self._attach_images(self.run.take(indices))
-
-    def _attach_images(self, captions: CaptionSet) -> CaptionSet:
-        from captious.runs._explaining import attach_images
-
-        return attach_images(self.run, captions, self.images)
+        return _attach_images(self.run, self.run.take(indices), self.images)
 
     def tables(self, measurements: Mapping[str, Measurement]) -> Iterator[pa.Table]:
         """Yield the items as Arrow tables; those of shards have a column ``shard``."""
@@ -413,3 +410,31 @@ def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measur
     )
     vars(part)["values"] = measurement.values[first:end]  # a cached property: the values need not be computed again
     return part
+
+
+def _attach_images(run: Run, captions: CaptionSet, images: str | os.PathLike[str] | None) -> CaptionSet:
+    """Return the captions with the images that may be opened: those inside the run folder, or those in ``images``."""
+    if IMAGE not in captions.columns or not len(captions):
+        return captions
+    names = [name if isinstance(name, str) and name else None for name in captions.columns[IMAGE]]
+    if images is not None:
+        from captious.io.images import find_images
+
+        # An absolute path may be from another computer: use only the file name.
+        relative = [Path(name).name if name and Path(name).is_absolute() else name for name in names]
+        paths: Sequence[str | None] = find_images(Path(images), captions.ids, relative)
+    else:
+        paths = [_find_inside(run.address, name) for name in names]
+    return replace(captions, columns={**captions.columns, IMAGE: tuple(paths)})
+
+
+def _find_inside(address: str, name: str | None) -> str | None:
+    """Return the path of an image if it is a file inside the run folder, else None."""
+    if name is None or is_remote(address) or is_remote(name):
+        return None
+    folder = Path(address).resolve()
+    try:
+        path = (folder / name).resolve()
+        return str(path) if path.is_relative_to(folder) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None

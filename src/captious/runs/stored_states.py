@@ -94,7 +94,7 @@ class CorpusStates:
             full = [name for name in full if sizes[name]]
             full += [f"{self._prefix}{_hash_members(before)}.merged"] if before else []
             if not full:
-                raise InputError(f"shards: none of them holds an item that {self.metric} can score")
+                raise InputError(f"shards: none of them contains an item that {self.metric} can score")
             with self._upload(f"{merged}.merged") as path:
                 self._merge_files(full, path)
             storage.write(f"{merged}.json", json.dumps(sorted(members)).encode())

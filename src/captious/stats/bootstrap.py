@@ -32,7 +32,7 @@ from captious.stats.resampling import (
 WeightedStatistic: TypeAlias = Callable[[Floats], dict[str, Floats]]
 # With fewer items or groups, percentile intervals cover clearly less than their level: 87 to 93 % instead of 95 %.
 FEW = 50
-# Most threads, and the size of weights below which starting threads takes longer than the work.
+# Largest number of threads, and the size of weights below which starting threads takes longer than the work.
 THREADS, SMALL = 8, 1 << 17
 NAN = float("nan")
 

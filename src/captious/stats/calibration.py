@@ -1,4 +1,4 @@
-"""Calibration of one number by another: monotone curves, errors by cross-validation, and prediction intervals."""
+"""Calibration of one variable by another: monotone curves, errors by cross-validation, and prediction intervals."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def choose_curve(
 
     Predictions are kept on the scale of y. The curve never falls; with ``rises=False`` it never rises.
     """
-    # A monotone curve never falls, so the sign of x is changed if y falls with it.
+    # `fit_isotonic` fits a curve that never falls, so the sign of x is changed if y falls with it.
     sign = 1.0 if rises else -1.0
     fits: dict[CurveForm, Callable[[Floats, Floats], Curve]] = {"line": fit_line, "isotonic": fit_isotonic}
     predicted = {
@@ -140,7 +140,7 @@ def choose_curve(
     form: CurveForm = "isotonic" if gain.value > gain.error else "line"
     curve = fits[form](sign * x, y)
     if not rises:
-        curve = Curve(tuple(-one for one in reversed(curve.x)), tuple(reversed(curve.y)))
+        curve = Curve(tuple(-x for x in reversed(curve.x)), tuple(reversed(curve.y)))
     return ChosenCurve(form, curve, predicted)
 
 
@@ -167,8 +167,8 @@ def split_curve(x: Floats, y: Floats, cluster: Ints, parts: int = 5) -> list[Cur
     """Return the mean of y in parts of about the same number of rows, by x; equal values of x stay together."""
     cuts = np.unique(np.quantile(x, np.arange(1, parts) / parts))
     part = np.searchsorted(cuts, x, side="left")
-    chosen = [part == number for number in np.unique(part)]
-    return [CurvePart(float(x[rows].mean()), int(rows.sum()), cluster_mean(y[rows], cluster[rows])) for rows in chosen]
+    masks = [part == number for number in np.unique(part)]
+    return [CurvePart(float(x[rows].mean()), int(rows.sum()), cluster_mean(y[rows], cluster[rows])) for rows in masks]
 
 
 def conformal_half_width(errors: Floats, cluster: Ints, level: float) -> float:

@@ -1,6 +1,6 @@
-"""Statistics of judges: biases of a second rater against a first one, on plain numbers with clusters such as images.
+"""Statistics of judges: the biases of one rater (the judge) against another (people), with clusters such as images.
 
-People's ratings y are regressed on the standardised values z of the judge and on something else, such as the length
+People's ratings y are regressed on the standardized values z of the judge and on something else, such as the length
 of captions. The coefficient of the latter is how people rate differently *at the same judge value*: what the judge does
 not see, or sees wrongly. Standard errors are from leaving out one cluster at a time.
 """
@@ -65,7 +65,7 @@ class JudgeRegressions:
     def residuals(self, group: Ints) -> Residuals:
         """Return how people rate each group, such as a system, at the same judge value."""
         number = int(group.max()) + 1
-        # One intercept per group in place of a common one. A contrast is the intercept less the mean of all intercepts;
+        # One intercept per group instead of a common one. A contrast is the intercept less the mean of all intercepts;
         # these add up to 0, so the joint test leaves out the last one.
         dummies = (group[:, None] == np.arange(number)).astype(np.float64)
         fit = fit_clustered(self.rating, np.column_stack([self.standardized, dummies]), self.cluster)
@@ -97,10 +97,11 @@ class PositionBias(NamedTuple):
     same: int
     """Pairs with the same verdict in both orders."""
     first: int
-    """Pairs in which a caption fared better when shown first."""
+    """Pairs in which a caption got a better result when it was shown first."""
     second: int
     bias: float
-    """Half the mean difference of a caption's results when shown first and second; ½ if the first always wins."""
+    """Half of the mean difference between a caption's results when shown first and second; ½ if the first always
+    wins."""
     p: float
     """Exact binomial test of ``first`` against ``second``."""
 
@@ -124,7 +125,7 @@ def position_bias(shown_first: Floats, shown_second: Floats) -> PositionBias:
 
 
 class Decisions(NamedTuple):
-    """Yes/no decisions against the truth."""
+    """Agreement of yes/no decisions with the truth."""
 
     kappa: Contrast
     true_yes: Contrast
@@ -133,39 +134,44 @@ class Decisions(NamedTuple):
     """The true negative rate (specificity): the share of no decisions among cases that are truly no."""
 
 
-def compare_decisions(decided: Bools, truth: Bools, cluster: Ints) -> Decisions:
+def compare_decisions(decisions: Bools, truth: Bools, cluster: Ints) -> Decisions:
     """Compute Cohen's kappa, TPR and TNR, with standard errors by leaving out one cluster at a time.
 
-    >>> both, image = np.array([True, True, False, False]), np.arange(4)
-    >>> compare_decisions(np.array([True, False, False, False]), both, image).kappa.value  # (.75 − .5) / .5
+    >>> truth, image = np.array([True, True, False, False]), np.arange(4)
+    >>> compare_decisions(np.array([True, False, False, False]), truth, image).kappa.value  # (.75 − .5) / .5
     0.5
     """
     _, index = np.unique(cluster, return_inverse=True)
-    cells = np.column_stack([truth & decided, truth & ~decided, ~truth & decided, ~truth & ~decided]).astype(np.float64)
+    cells = np.column_stack([truth & decisions, truth & ~decisions, ~truth & decisions, ~truth & ~decisions]).astype(
+        np.float64
+    )
     sums = sum_clusters(cells, index.astype(np.int64), int(index.max()) + 1)
-    return Decisions(*(_jackknife(sums, statistic) for statistic in (_kappa, _true_yes, _true_no)))
+    statistics = (_compute_kappa, _compute_sensitivity, _compute_specificity)
+    return Decisions(*(_jackknife(sums, statistic) for statistic in statistics))
 
 
-def _kappa(counts: Floats) -> Floats:
-    """Return Cohen's kappa of rows of counts: yes-yes, yes-no, no-yes, no-no; the truth first."""
-    both, missed, invented, neither = counts.T
+def _compute_kappa(counts: Floats) -> Floats:
+    """Compute Cohen's kappa of rows of counts: true positives, false negatives, false positives, true negatives."""
+    tp, fn, fp, tn = counts.T
     number = counts.sum(axis=1)
-    agreed = (both + neither) / number
-    chance = ((both + missed) * (both + invented) + (neither + missed) * (neither + invented)) / number**2
+    observed = (tp + tn) / number
+    chance = ((tp + fn) * (tp + fp) + (tn + fn) * (tn + fp)) / number**2
     with np.errstate(invalid="ignore", divide="ignore"):
-        result: Floats = (agreed - chance) / (1 - chance)
+        result: Floats = (observed - chance) / (1 - chance)
     return result
 
 
-def _true_yes(counts: Floats) -> Floats:
+def _compute_sensitivity(counts: Floats) -> Floats:
+    tp, fn, _, _ = counts.T
     with np.errstate(invalid="ignore", divide="ignore"):
-        result: Floats = counts[:, 0] / (counts[:, 0] + counts[:, 1])
+        result: Floats = tp / (tp + fn)
     return result
 
 
-def _true_no(counts: Floats) -> Floats:
+def _compute_specificity(counts: Floats) -> Floats:
+    _, _, fp, tn = counts.T
     with np.errstate(invalid="ignore", divide="ignore"):
-        result: Floats = counts[:, 3] / (counts[:, 2] + counts[:, 3])
+        result: Floats = tn / (fp + tn)
     return result
 
 
@@ -222,13 +228,13 @@ def sum_answers(answers: Floats) -> Floats:
     if not len(answers):
         return np.zeros((0, 6))
     number = (~np.isnan(answers)).sum(axis=1)
-    # Differences from one answer of the caption, so that equal answers have no variance to the last digit.
+    # Differences from the first answer of the caption are exactly 0 if all answers are equal, and so is their variance.
     first = answers[np.arange(len(answers)), (~np.isnan(answers)).argmax(axis=1)]
-    gaps = answers - first[:, None]
-    shift = np.nanmean(gaps, axis=1)
-    means = first + shift
+    differences = answers - first[:, None]
+    mean_difference = np.nanmean(differences, axis=1)
+    means = first + mean_difference
     means -= means.mean()  # squares of large means would lose digits
-    deviations = np.nansum((gaps - shift[:, None]) ** 2, axis=1)
+    deviations = np.nansum((differences - mean_difference[:, None]) ** 2, axis=1)
     return np.stack([np.ones(len(number)), number, number**2, number * means, number * means**2, deviations], axis=1)
 
 

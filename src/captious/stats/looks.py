@@ -4,7 +4,7 @@ A 95 % interval that is read after every ten ratings is wrong at least once in e
 
 - Looks that are planned: `look_boundaries` spends the error over the looks (Lan and DeMets 1983), little at first
   (O'Brien and Fleming 1979), or evenly (Pocock 1977). Times of looks may be chosen freely, but not by the results.
-- Looks at any time: `anytime_factor`, an asymptotic confidence sequence (Waudby-Smith et al. 2024). It is half again as
+- Looks at any time: `anytime_factor`, an asymptotic confidence sequence (Waudby-Smith et al. 2024). It is 1.5 times as
   wide, which costs 2.4 times the ratings.
 """
 
@@ -28,7 +28,7 @@ POINTS = 801
 # Number of ratings at which a confidence sequence is tightest.
 TIGHTEST = 200
 # Largest number of rated captions that a plan considers.
-MOST = 10_000_000
+MAX_RATED = 10_000_000
 
 
 def spend(time: float, level: float = LEVEL, kind: Spending = "obrien-fleming") -> float:
@@ -136,8 +136,8 @@ def find_smallest(is_enough: Callable[[int], bool], start: int) -> int:
     """
     low, high = start - 1, start
     while not is_enough(high):
-        if high > MOST:
-            raise InputError(f"more than {MOST:,} captions would be needed, expected a wider interval")
+        if high > MAX_RATED:
+            raise InputError(f"more than {MAX_RATED:,} captions would be needed, expected a wider interval")
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

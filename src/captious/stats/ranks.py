@@ -1,6 +1,6 @@
-"""Ranks that agree with the tests: two things share a rank exactly where they do not differ significantly.
+"""Ranks that agree with the tests: two things share a rank if and only if they do not differ significantly.
 
-Where A differs from C, but B from neither, there is no order of clusters that says so. B has two ranks then:
+If A differs from C, but B differs from neither, no partition into clusters shows it. Therefore B has two ranks:
 
     A   1        A and B share rank 1, B and C share rank 2, A and C share none
     B   1–2
@@ -24,19 +24,19 @@ Ranks = tuple[int, ...]
 def shared_ranks(order: Sequence[Named], different: Iterable[tuple[Named, Named]]) -> dict[Named, Ranks]:
     """Return the ranks of things in an order, the best first; ``different`` are the pairs that differ significantly.
 
-    A rank is a group in which no two differ. Every two that do not differ share at least one; a pair that was not
-    tested does not differ.
+    A rank is a group in which no two differ. Any two that do not differ share at least one rank. A pair that was not
+    tested counts as not different.
 
     >>> shared_ranks("ABC", [("A", "C")])
     {'A': (1,), 'B': (1, 2), 'C': (2,)}
     """
-    place = {name: index for index, name in enumerate(order)}
+    position = {name: index for index, name in enumerate(order)}
     apart = np.zeros((len(order), len(order)), dtype=np.bool_)
     for pair in different:
-        first, second = (place[name] for name in pair)
+        first, second = (position[name] for name in pair)
         apart[first, second] = apart[second, first] = True
     groups: list[list[int]] = []
-    # Each pair that shares no group yet opens one, which takes in all that differ from no member, the best first.
+    # Each pair that shares no group yet starts one. Everything that differs from no member is added, the best first.
     for first, second in combinations_with_replacement(range(len(order)), 2):
         if not apart[first, second] and not any(first in group and second in group for group in groups):
             group = sorted({first, second})
@@ -51,7 +51,7 @@ def shared_ranks(order: Sequence[Named], different: Iterable[tuple[Named, Named]
 
 
 def rank_groups(ranks: Mapping[Named, Ranks]) -> list[tuple[Named, ...]]:
-    """Return what shares each rank, from rank 1 on.
+    """Return the things that share each rank, beginning with rank 1.
 
     >>> rank_groups({"A": (1,), "B": (1, 2), "C": (2,)})
     [('A', 'B'), ('B', 'C')]
@@ -61,7 +61,7 @@ def rank_groups(ranks: Mapping[Named, Ranks]) -> list[tuple[Named, ...]]:
 
 
 def rank_breaks(ranks: Sequence[Ranks]) -> list[int]:
-    """Return where a table of ranks is divided: rows that share no rank with the row above.
+    """Return the indices of rows that share no rank with the row above, where a table is divided.
 
     >>> rank_breaks([(1,), (1, 2), (2,), (3,)])
     [3]

@@ -50,7 +50,7 @@ class Contrast(NamedTuple):
         return min(1.0, 2 * t_tail(abs(self.value) / self.error, self.degrees))
 
     def interval(self, level: float = LEVEL, factor: float | None = None) -> tuple[float, float]:
-        """Return value ± t · error; ``factor`` takes the place of t, for results that are looked at repeatedly.
+        """Return value ± t · error; ``factor`` replaces t, for results that are looked at repeatedly.
 
         >>> low, high = Contrast(3.0, 1.0, 9).interval()
         >>> round(low, 4), round(high, 4)
@@ -72,7 +72,7 @@ class ClusteredFit:
 
     @property
     def clusters(self) -> int:
-        """How many clusters the rows are in."""
+        """The number of clusters."""
         return len(self.deviations)
 
     @property
@@ -150,8 +150,8 @@ def fit_clustered(y: Floats, design: Floats, cluster: Ints, weights: Floats | No
     deviations = np.empty((groups, columns))
     # (M − M_g) d = −(A_g − M_g b): the right side is the sum of residuals, so d has no cancellation.
     scores = sum_by_cluster(weighted * residuals[:, None], place, groups)
-    for chosen, squares in _squares_by_cluster(design, weighted, place, groups):
-        deviations[chosen] = _leave_out(total, squares, scores[chosen], groups)
+    for block, squares in _iterate_squares(design, weighted, place, groups):
+        deviations[block] = _leave_out(total, squares, scores[block], groups)
     return ClusteredFit(coefficients, deviations, residuals)
 
 
@@ -169,9 +169,7 @@ def sum_by_cluster(rows: Floats, cluster: Ints, clusters: int) -> Floats:
     return result
 
 
-def _squares_by_cluster(
-    design: Floats, weighted: Floats, cluster: Ints, clusters: int
-) -> Iterator[tuple[slice, Floats]]:
+def _iterate_squares(design: Floats, weighted: Floats, cluster: Ints, clusters: int) -> Iterator[tuple[slice, Floats]]:
     """Yield X'WX of each cluster, a block of clusters at a time, so that memory is bounded."""
     columns = design.shape[1]
     order = np.argsort(cluster, kind="stable")

@@ -10,7 +10,7 @@ import numpy as np
 from captious._core.types import Floats, Ints
 from captious.options import SEED
 
-# Penalties to choose from: the columns are standardised, so their sums of squares are the number of rows.
+# Penalties to choose from: the columns are standardized, so their sums of squares are the number of rows.
 PENALTIES = tuple(10.0**power for power in range(-2, 5))
 INNER_FOLDS = 5
 
@@ -30,7 +30,7 @@ def deal_folds(clusters: int, folds: int, seed: int = SEED) -> Ints:
 
 @dataclass(frozen=True)
 class Ridge:
-    """A linear prediction: an intercept, and a coefficient for each standardised column."""
+    """A linear prediction: an intercept, and a coefficient for each standardized column."""
 
     intercept: float
     coefficients: tuple[float, ...]
@@ -46,9 +46,9 @@ class Ridge:
 
 
 def fit_ridge(x: Floats, y: Floats, penalty: float) -> Ridge:
-    """Minimise the sum of squared errors + ``penalty`` · the sum of squared coefficients of standardised columns.
+    """Minimize the sum of squared errors + ``penalty`` · the sum of squared coefficients of standardized columns.
 
-    The intercept is not penalised. This is scikit-learn's ``Ridge(alpha=penalty)`` after its ``StandardScaler``.
+    The intercept is not penalized. This is scikit-learn's ``Ridge(alpha=penalty)`` after its ``StandardScaler``.
 
     >>> round(float(fit_ridge(np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([1.0, 2.0, 2.0, 4.0]), 1.0)
     ...       .predict(np.array([[5.0]]))[0]), 9)

@@ -1,4 +1,4 @@
-"""Whether a mean has moved between two samples of groups, such as the prompts of two steps of a training."""
+"""The shift of a mean between two samples of groups, such as the prompts of two steps of a training."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def mean_shift(before: Floats, after: Floats, resampling: Resampling, *, paired:
     >>> mean_shift(np.array([1.0, 5.0]), np.array([2.0, 6.0]), Resampling(samples=99), paired=True).p_up
     0.01
     """
-    known, later = ~np.isnan(before), ~np.isnan(after)
+    has_before, has_after = ~np.isnan(before), ~np.isnan(after)
     if paired:
-        known = later = known & later
-    first, second = before[known], after[later]
+        has_before = has_after = has_before & has_after
+    first, second = before[has_before], after[has_after]
     if not len(first) or not len(second):
         nan = float("nan")
         return Shift(nan, Estimate(nan), Estimate(nan), nan, nan)

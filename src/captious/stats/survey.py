@@ -1,7 +1,7 @@
 """The mean rating of systems over all their captions, of which people rated some: a regression estimator.
 
 Every caption has numbers known before anybody rates it, the *auxiliary values* x (a metric, a judge, the length). They
-are centred at their mean over all captions of a *cell*, a system and a stratum, and ratings are regressed on cells and
+are centered at their mean over all captions of a *cell*, a system and a stratum, and ratings are regressed on cells and
 x: the intercept of a cell is then the mean rating of all its captions, rated or not. For one system this is
 ȳ − b (x̄ of the rated − x̄ of all), which equals PPI++ (Angelopoulos et al. 2023) without its limits on the weight.
 
@@ -98,7 +98,7 @@ class MeanContrast(NamedTuple):
     raters: float
     """The part of the variance from raters; 0 if they are not counted."""
     fixed: float = 0.0
-    """What of ``images`` depends on all captions, not on how many are rated; below 0 if it is subtracted."""
+    """The part of ``images`` that depends on all captions, not on how many are rated; below 0 if it is subtracted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,28 +135,30 @@ class SurveyMeans:
 
         A single mean has min(images − strata, raters − 1) degrees of freedom, a difference those of Satterthwaite.
         """
-        chosen = np.asarray(weights, dtype=np.float64)
-        systems = np.flatnonzero(chosen)
-        images, raters = float(chosen @ self.images @ chosen), float(chosen @ self.raters @ chosen)
-        images, raters = max(images, 0.0), max(raters, 0.0)
-        left, from_rated = np.sqrt(1 - self.fraction) * chosen, images
+        w = np.asarray(weights, dtype=np.float64)
+        systems = np.flatnonzero(w)
+        images, raters = max(float(w @ self.images @ w), 0.0), max(float(w @ self.raters @ w), 0.0)
+        from_rated = images
         if self.target == "ratings":
-            images, raters = float(left @ self.images @ left), max(float(left @ self.raters @ left), 0.0)
-            from_rated = images
+            # What these raters say of the rated captions is known: only the captions that are not rated vary.
+            w_unrated = np.sqrt(1 - self.fraction) * w
+            images = from_rated = float(w_unrated @ self.images @ w_unrated)
+            raters = max(float(w_unrated @ self.raters @ w_unrated), 0.0)
         elif self.target == "world":
-            images += float(chosen @ self.world @ chosen)
+            images += float(w @ self.world @ w)
         elif len(systems) == 1:
-            images = self._subtract_items(int(systems[0]), float(chosen[systems[0]]), images, raters)
-        free = float((self.rated_images - self.strata)[systems].min())
-        people = float((self.number_raters - 1)[systems].min())
-        if people <= 0:
-            degrees = free
+            images = self._subtract_items(int(systems[0]), float(w[systems[0]]), images, raters)
+        image_degrees = float((self.rated_images - self.strata)[systems].min())
+        rater_degrees = float((self.number_raters - 1)[systems].min())
+        if rater_degrees <= 0:
+            degrees = image_degrees
         elif len(systems) == 1:
-            degrees = min(free, people)
+            degrees = min(image_degrees, rater_degrees)
         else:
             total = images + raters
-            degrees = total**2 / (images**2 / free + raters**2 / people) if total > 0 else free
-        value = float(chosen @ self.means)
+            satterthwaite = images**2 / image_degrees + raters**2 / rater_degrees
+            degrees = total**2 / satterthwaite if total > 0 else image_degrees
+        value = float(w @ self.means)
         estimate = Contrast(value, math.sqrt(max(images + raters, 0.0)), max(degrees, 1.0))
         return MeanContrast(estimate, images, raters, images - from_rated)
 
@@ -165,15 +167,15 @@ class SurveyMeans:
         return self.contrast(np.eye(len(self.means))[system])
 
     def _subtract_items(self, system: int, weight: float, images: float, raters: float) -> float:
-        """Subtract the variance of the rated captions: for the target ``items`` they are no sample, but known.
+        """Subtract the variance of the rated captions, which are fixed, not a sample, for the target ``items``.
 
         With one rating per caption nothing is subtracted: the noise of raters and captions cannot be separated.
         """
-        known, share = self.item_variance[system], self.fraction[system]
-        if math.isnan(known):
+        item_variance, share = self.item_variance[system], self.fraction[system]
+        if math.isnan(item_variance):
             return images
-        smaller = images - weight**2 * share * max(known, 0.0) / self.rated[system]
-        return float(max(smaller, (1 - share) * (images + raters) - raters))
+        reduced = images - weight**2 * share * max(item_variance, 0.0) / self.rated[system]
+        return float(max(reduced, (1 - share) * (images + raters) - raters))
 
 
 def estimate_means(
@@ -186,10 +188,10 @@ def estimate_means(
 ) -> SurveyMeans:
     """Estimate the mean rating of every system over all its captions, from the ratings of some.
 
-    ``target`` is what the interval is of: ``world`` images like these, ``items`` exactly these captions and other
-    raters, ``ratings`` what these raters would say of these captions. ``slopes`` are common to all systems, or each
-    system's own. ``predicted`` is a number for each caption in units of the rating, made without the caption's own
-    ratings (`auxiliary.cross_fit`): it is subtracted with the fixed slope 1, in place of a slope that is fitted.
+    ``target`` is what the interval is for: ``world`` images like these, ``items`` exactly these captions and other
+    raters, ``ratings`` what these raters would say of these captions. ``slopes`` are ``common`` to all systems, or each
+    system's ``own``. ``predicted`` has a prediction of each caption's rating, made without the caption's own ratings
+    (`auxiliary.cross_fit`). It is subtracted with the fixed slope 1, instead of a slope that is fitted.
 
     >>> x, image = np.array([[1.0], [2], [3], [4], [5], [9]]), np.arange(6)
     >>> means = estimate_means(
@@ -225,29 +227,30 @@ def estimate_means(
         return scaled, fit.coefficients, fit.residuals
 
     deviations, coefficients, residuals = jackknife(image)
-    added, people = np.zeros((systems, systems)), np.zeros(systems, dtype=np.int64)
+    rater_covariance, raters = np.zeros((systems, systems)), np.zeros(systems, dtype=np.int64)
     if answers.rater is not None and len(np.unique(answers.rater)) >= ENOUGH_RATERS:
         by_rater, _, _ = jackknife(answers.rater)
-        both, _, _ = jackknife(image * (int(answers.rater.max()) + 1) + answers.rater)
-        added = by_rater.T @ by_rater - both.T @ both
-        people = _count_distinct(answers.rater, own, systems)
+        by_image_and_rater, _, _ = jackknife(image * (int(answers.rater.max()) + 1) + answers.rater)
+        rater_covariance = by_rater.T @ by_rater - by_image_and_rater.T @ by_image_and_rater
+        raters = _count_distinct(answers.rater, own, systems)
+    # What each image adds to the mean prediction of each system: it would vary in another set of images.
     b = coefficients[cells:]
     fitted = (x @ b + known_part)[:, None] * (population.system[:, None] == np.arange(systems)) / totals
-    _, everywhere = np.unique(population.image, return_inverse=True)
-    known = int(everywhere.max()) + 1
-    by_image = sum_by_cluster(fitted, everywhere.astype(np.int64), known)
+    _, image_of_all = np.unique(population.image, return_inverse=True)
+    images = int(image_of_all.max()) + 1
+    by_image = sum_by_cluster(fitted, image_of_all.astype(np.int64), images)
     rated = _count_distinct(answers.item, own, systems)
     return SurveyMeans(
         means=shares @ coefficients,
         slopes=b.reshape(systems, -1) if slopes == "own" else b,
         images=deviations.T @ deviations,
-        raters=added,
-        world=known / (known - 1) * by_image.T @ by_image,
-        item_variance=_item_variance(residuals, answers.item, own, systems),
+        raters=rater_covariance,
+        world=images / (images - 1) * by_image.T @ by_image,
+        item_variance=_estimate_item_variance(residuals, answers.item, own, systems),
         fraction=rated / totals,
         rated=rated,
         rated_images=_count_distinct(image, own, systems),
-        number_raters=people,
+        number_raters=raters,
         strata=_count_distinct(row_cell, own, systems),
         target=target,
         deviations=deviations,
@@ -256,16 +259,17 @@ def estimate_means(
 
 def _standardize_values(population: Population, slopes: Slopes) -> Floats:
     """Return the auxiliary values with mean 0 in each cell and standard deviation 1, in the columns of their slopes."""
-    centred = population.center()
-    scale = np.sqrt((centred**2).mean(axis=0))
-    centred = centred / np.where(scale > 0, scale, 1.0)
-    return _spread_by_system(centred, population.system, population.systems) if slopes == "own" else centred
+    centered = population.center()
+    scale = np.sqrt((centered**2).mean(axis=0))
+    centered = centered / np.where(scale > 0, scale, 1.0)
+    return _spread_by_system(centered, population.system, population.systems) if slopes == "own" else centered
 
 
 def _share_cells(population: Population, coefficients: int) -> Floats:
-    """Return systems × coefficients: the mean of a system is that of its cells, by their numbers of captions.
+    """Return systems × coefficients: the weight of each coefficient in the mean of a system.
 
-    Slopes have no share in it, because values have mean 0 in each cell.
+    The mean of a system is that of its cells' intercepts, weighted by their numbers of captions. Slopes have the weight
+    0, because auxiliary values have mean 0 in each cell.
     """
     shares = np.zeros((population.systems, coefficients))
     counts = np.bincount(population.cell)
@@ -278,11 +282,11 @@ def _share_cells(population: Population, coefficients: int) -> Floats:
 def find_varied(population: Population, answers: Answers) -> Bools:
     """Return a mask of the auxiliary values that vary enough among the rated captions of a cell to fit a slope."""
     cell, rated = population.cell, np.unique(answers.item)
-    everywhere = (population.center() ** 2).mean(axis=0)
-    _, place = np.unique(cell[rated], return_inverse=True)
-    chosen = Population(place.astype(np.int64), population.image[rated], population.values[rated])
-    among = (chosen.center() ** 2).mean(axis=0)
-    result: Bools = (everywhere > 0) & (among >= SPREAD * everywhere)
+    variance = (population.center() ** 2).mean(axis=0)
+    _, rated_cell = np.unique(cell[rated], return_inverse=True)
+    rated_captions = Population(rated_cell.astype(np.int64), population.image[rated], population.values[rated])
+    rated_variance = (rated_captions.center() ** 2).mean(axis=0)
+    result: Bools = (variance > 0) & (rated_variance >= SPREAD * variance)
     return result
 
 
@@ -291,9 +295,10 @@ def wilson_interval(
 ) -> tuple[float, float]:
     """Return Wilson's interval of a share with any standard error: n = p (1 − p) / error², and t in place of z.
 
-    ``factor`` takes the place of t, as in `Contrast.interval`.
+    ``factor`` replaces t, as in `Contrast.interval`.
 
-    Near 0 and 1 it covers its level, which share ± t · error does not. Without an error it is the share itself.
+    Near 0 and 1 its coverage is close to the level, unlike that of share ± t · error. If the error is 0, the interval
+    is the share itself.
 
     >>> [round(end, 6) for end in wilson_interval(0.8, 0.05, 49)]
     [0.683129, 0.881258]
@@ -318,7 +323,7 @@ def _solve_wilson(share: float, number: float, point: float) -> tuple[float, flo
 def constant_interval(
     value: float, number: int, scale: tuple[float, float], level: float = LEVEL
 ) -> tuple[float, float]:
-    """Return the interval of a mean if all ratings are equal: at most 1 − α^(1/n) of captions differ from them.
+    """Return the interval of a mean if all n ratings are equal: at most a share 1 − α^(1/n) of captions differs.
 
     >>> [round(end, 6) for end in constant_interval(3, 8, (1, 5))]
     [2.375312, 3.624688]
@@ -354,18 +359,17 @@ def _count_distinct(things: Ints, group: Ints, groups: int) -> Ints:
 def _shrink_factors(cluster: Ints, cell: Ints, system: Ints, systems: int) -> Floats:
     """Return (n − 1) / n for each cluster and system, with n the number of clusters among which the cluster was drawn.
 
-    These are the clusters of its cell. A cluster in several cells of the system, such as a rater, was drawn among the
-    clusters of the system; one without a caption of the system, among all.
+    A cluster in one cell of the system was drawn among the clusters of the cell. A cluster in several cells, such as a
+    rater, was drawn among the clusters of the system, and one without a caption of the system among all clusters.
     """
-    _, place = np.unique(cluster, return_inverse=True)
-    number = int(place.max()) + 1
-    counts = np.full((number, systems), float(number))
-    pairs = np.unique(np.stack([place, cell, system]), axis=1)
-    in_cell = np.bincount(pairs[1])
-    in_system = _count_distinct(pairs[0], pairs[2], systems)
-    touched = np.zeros((number, systems), dtype=np.int64)
-    np.add.at(touched, (pairs[0], pairs[2]), 1)
-    counts[pairs[0], pairs[2]] = np.where(touched[pairs[0], pairs[2]] == 1, in_cell[pairs[1]], in_system[pairs[2]])
+    _, number = np.unique(cluster, return_inverse=True)
+    clusters = int(number.max()) + 1
+    counts = np.full((clusters, systems), float(clusters))
+    c, in_cell, in_system = np.unique(np.stack([number, cell, system]), axis=1)
+    cell_sizes, system_sizes = np.bincount(in_cell), _count_distinct(c, in_system, systems)
+    cells = np.zeros((clusters, systems), dtype=np.int64)
+    np.add.at(cells, (c, in_system), 1)
+    counts[c, in_system] = np.where(cells[c, in_system] == 1, cell_sizes[in_cell], system_sizes[in_system])
     result: Floats = (counts - 1) / counts
     return result
 
@@ -377,13 +381,16 @@ def _spread_by_system(values: Floats, system: Ints, systems: int) -> Floats:
     return result
 
 
-def _item_variance(residuals: Floats, item: Ints, system: Ints, systems: int) -> Floats:
-    """Return the variance of captions around the regression, from captions with two ratings or more."""
-    number = np.bincount(item)
+def _estimate_item_variance(residuals: Floats, item: Ints, system: Ints, systems: int) -> Floats:
+    """Estimate the variance of captions around the regression, from captions with two ratings or more.
+
+    The mean product of two residuals of one caption has no noise of the raters in it: (Σr)² − Σr² are the products.
+    """
+    counts = np.bincount(item)
     sums, squares = np.bincount(item, residuals), np.bincount(item, residuals**2)
-    several = np.flatnonzero(number >= 2)
-    products = (sums[several] ** 2 - squares[several]) / (number[several] * (number[several] - 1))
-    owner = np.zeros(len(number), dtype=np.int64)
+    several = np.flatnonzero(counts >= 2)
+    products = (sums[several] ** 2 - squares[several]) / (counts[several] * (counts[several] - 1))
+    owner = np.zeros(len(counts), dtype=np.int64)
     owner[item] = system
     with np.errstate(invalid="ignore", divide="ignore"):
         result: Floats = np.bincount(owner[several], products, minlength=systems) / np.bincount(

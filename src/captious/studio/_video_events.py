@@ -29,7 +29,7 @@ def find_part(fields: Mapping[str, Any]) -> Part | None:
 
 
 def find_events(value: Any) -> list[Part | None]:
-    """Return the events of a column as pairs of seconds, None in the place of what is not one.
+    """Return the events of a column as pairs of seconds; an entry that is not an event becomes None.
 
     >>> find_events([[0, 2.5], [3, 1], "x", None, [4, 5]])
     [(0.0, 2.5), None, None, None, (4.0, 5.0)]
@@ -64,9 +64,12 @@ def match_events(events: Sequence[Part | None], references: Sequence[Part | None
     """
     if not events or not references:
         return []
-    # What is not an event is NaN, and so is its overlap.
-    ours, others = (np.array([one or (np.nan, np.nan) for one in side]) for side in (events, references))
-    ious = np.nan_to_num(compute_iou(ours[:, None, 0], ours[:, None, 1], others[None, :, 0], others[None, :, 1]))
-    best = ious.argmax(axis=1)
-    pairs = zip(best.tolist(), ious.max(axis=1).tolist(), strict=True)
-    return [EventMatch(one, other, round(iou, 4)) for one, (other, iou) in enumerate(pairs) if iou >= MATCHING]
+    # An entry that is not an event is NaN, and so is its overlap.
+    own, other = (np.array([event or (np.nan, np.nan) for event in side]) for side in (events, references))
+    ious = np.nan_to_num(compute_iou(own[:, None, 0], own[:, None, 1], other[None, :, 0], other[None, :, 1]))
+    best = zip(ious.argmax(axis=1).tolist(), ious.max(axis=1).tolist(), strict=True)
+    return [
+        EventMatch(candidate, reference, round(iou, 4))
+        for candidate, (reference, iou) in enumerate(best)
+        if iou >= MATCHING
+    ]

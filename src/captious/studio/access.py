@@ -190,7 +190,7 @@ def explain_reach(address: str) -> str:
     except ValueError:
         number = None
     if number is not None and number.is_unspecified:
-        return f"{name} is no address that raters can open: name the one that they can with --public-url"
+        return f"raters cannot open {name}: name an address that they can open with --public-url"
     if name == "localhost" or (number is not None and number.is_loopback):
         return f"only this computer can open {name}: for raters elsewhere, {remedy}"
     in_network = number.is_private if number is not None else name.endswith(".local") or "." not in name
@@ -326,12 +326,12 @@ class TokenGate:
 
         A page that was open before the server restarted repeats its old cookie for hours; it counts as one wrong token.
         """
-        before = len(self._refused)
-        self._refused.add(hash_token(session))
-        if len(self._refused) == before:
+        digest = hash_token(session)
+        if digest in self._refused:
             return False
-        if before == 10_000:
+        if len(self._refused) >= 10_000:  # to bound memory
             self._refused.clear()
+        self._refused.add(digest)
         return True
 
 

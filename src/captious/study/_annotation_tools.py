@@ -86,8 +86,7 @@ def _convert_potato(row: Row, scales: Any) -> Row:
     fields = {name: value for name, value in row.fields.items() if SEPARATOR not in name and name not in nested}
     names = {"id": ("instance_id", "id"), "caption": ("displayed_text",), "rater": ("user", "user_id")}
     for name, columns in names.items():
-        given = next((fields.pop(column) for column in columns if column in fields), None)
-        fields[name] = given
+        fields[name] = next((fields.pop(column) for column in columns if column in fields), None)
     return Row(row.where, {**fields, **_name_rating(answers, fields)})
 
 
@@ -108,7 +107,7 @@ def _to_number(value: Any) -> Any:
 
 
 def _name_rating(answers: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answers by name; the only numeric one is also called rating, which commands look for first."""
+    """Return the answers by name; a single numeric one is also named rating, the name that commands expect."""
     numbers = [value for value in answers.values() if isinstance(value, float)]
     unnamed = not any(name in RATING_COLUMNS for name in (*answers, *fields))
     return {**answers, **({"rating": numbers[0]} if unnamed and len(numbers) == 1 == len(answers) else {})}

@@ -159,7 +159,7 @@ def find_headline(rows: Iterable[EvidenceRow]) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Leaderboard(Result):
-    """The evidence on metrics: a table for each data set, published numbers beside ours."""
+    """The evidence on metrics: a table for each data set, with published numbers and ours."""
 
     rows: tuple[EvidenceRow, ...]
 
@@ -204,20 +204,21 @@ class Leaderboard(Result):
 
     def _answer(self) -> str:
         """Return the plain answer: the metrics that are most often in the first rank."""
-        firsts: Counter[str] = Counter()
         tested = [ranked for rows in self.datasets.values() if (ranked := find_best(rows))]
-        for best in tested:
-            firsts.update(best)
         if not tested:
             return "No test ranks the metrics of these data: there are printed numbers only."
+        # Of a selection of metrics, even the best may be behind metrics that are not shown.
+        firsts = Counter(metric for rank, best in tested if rank == 1 for metric in best)
+        if not firsts:
+            return f"None of these metrics is in the first rank on any of the data sets. {ADVICE}"
         if len(tested) == 1:
-            best = [get_metric_label(metric) for metric in tested[0]]
+            best = [get_metric_label(metric) for metric in firsts]
             is_ = "is best" if len(best) == 1 else "are not distinguished from the best"
             return f"{join_names(best)} {is_} on these data. {ADVICE}"
         (name, count), *others = firsts.most_common(3)
-        rest = join_names([f"{get_metric_label(metric)} on {number}" for metric, number in others])
+        rest = "".join(f", {get_metric_label(metric)} on {number}" for metric, number in others)
         return (
-            f"{get_metric_label(name)} is in the first rank on {count} of {len(tested)} data sets with tests, {rest}. "
+            f"{get_metric_label(name)} is in the first rank on {count} of {len(tested)} data sets with tests{rest}. "
             f"{ADVICE}"
         )
 
@@ -233,22 +234,24 @@ NOTES = (
 SOURCES: dict[str, str] = {"computed": "computed", "stored-outputs": "stored", "printed": "printed"}
 
 
-def find_best(rows: Sequence[EvidenceRow]) -> list[str]:
-    """Return the metrics of the first rank on a data set, the best first; none if no test ranks them."""
+def find_best(rows: Sequence[EvidenceRow]) -> tuple[int, list[str]] | None:
+    """Return the first rank among these rows and its metrics, the best first; None if no test ranks them."""
     first = find_headline(rows)
-    ranked = [row for row in rows if row.ranks is not None and row.statistic == first]
-    rank = min((min(row.ranks or ()) for row in ranked), default=None)
-    return [row.metric for row in ranked if rank in (row.ranks or ())]
+    ranked = [row for row in rows if row.ranks and row.statistic == first]
+    if not ranked:
+        return None
+    rank = min(min(row.ranks or ()) for row in ranked)
+    return rank, [row.metric for row in ranked if rank in (row.ranks or ())]
 
 
 def _build_overview(datasets: Mapping[tuple[str, Kind], Sequence[EvidenceRow]]) -> Table:
     """Build the table of data sets, each with the metrics of the first rank, or with the highest printed one."""
     cells: list[list[Value]] = []
     for (name, kind), rows in datasets.items():
-        first = find_headline(rows)
-        ranks = [min(row.ranks) for row in rows if row.ranks is not None and row.statistic == first]
-        rank, best = min(ranks, default=None), [get_metric_label(metric) for metric in find_best(rows)]
+        rank, metrics = find_best(rows) or (None, [])
+        best = [get_metric_label(metric) for metric in metrics]
         if not best:
+            first = find_headline(rows)
             highest = max((row for row in rows if row.statistic == first), key=lambda row: row.value)
             best = [get_metric_label(highest.metric) + ", as printed" * (highest.source == "printed")]
         more = f" = {len(best) - 1} more" if len(best) > 1 else ""

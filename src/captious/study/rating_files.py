@@ -1,4 +1,4 @@
-"""Rated captions as their files hold them: rows, the text files of Flickr8k, the JSON of CLIPScore's code."""
+"""Rated captions as their files contain them: rows, the text files of Flickr8k, the JSON of CLIPScore's code."""
 
 from __future__ import annotations
 

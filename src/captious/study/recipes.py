@@ -58,7 +58,7 @@ class Layout:
     video: str | None = None
     """Column of the video, where it has another name than usual."""
     caption: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column, or a list of two of pairs"))
-    """The column of the captions; of pairs a column of both captions, or the two columns that hold one each."""
+    """The column of the captions; of pairs a column of both captions, or the two columns with one each."""
     rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
     """One column, of numbers, lists or ``{rater: number}``; or several, one for each rater."""
     levels: tuple[str, ...] = field(default=(), metadata=rule('a list such as ["true=0", "false=1"]'))
@@ -188,11 +188,9 @@ class Recipe:
             headline = headline or self.statistic
             if headline in ("tau_b", "tau_c"):
                 variant = headline[-1]
-                lines.append(
-                    f"headline: Kendall's tau-{variant}; the other variant and the tie rates are printed beside it"
-                )
+                lines.append(f"headline: Kendall's tau-{variant}; the other variant and the tie rates are printed too")
             else:
-                lines.append(f"headline: {get_label(headline)}; both variants of Kendall's tau are printed beside it")
+                lines.append(f"headline: {get_label(headline)}; both variants of Kendall's tau are printed too")
         if self.text == "letters":
             lines.append("captions and references: only their letters, in lower case")
         if self.digits is not None:

@@ -1,4 +1,4 @@
-"""Metric values to hold against ratings: measured here, from a report, or from a file computed elsewhere."""
+"""Metric values that are compared with ratings: measured here, from a report, or from a file computed elsewhere."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def read_scores(
     texts = [name for name, kind in kinds.items() if not kind.is_metric and (kind.texts or kind.numbers)]
     notes = (f"{file}: {', '.join(texts)}: text, so not a metric",) if texts else ()
     if not columns:
-        raise InputError(f"{file}: no column of numbers beside the ids" + (f"; {notes[0]}" if notes else ""))
+        raise InputError(f"{file}: no column of numbers besides the ids" + (f"; {notes[0]}" if notes else ""))
     scores = scores_of(columns, ratings.ids, f"{ratings.name} and {file}", missing, f"; {SCHEME}")
     return [replace(_add_text_count(score, kinds[score.key]), notes=notes) for score in scores]
 

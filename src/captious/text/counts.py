@@ -38,7 +38,7 @@ KEY, COUNT = np.dtype("<u8"), np.dtype("<u4")
 NONE: Arrays = (np.zeros(0, KEY), np.zeros(0, COUNT))
 # Entries of all files that a merge keeps in memory at a time.
 BLOCK = 1 << 22
-# Most entries that are indexed by buckets. Building the buckets reads every page of a memory-mapped file.
+# Largest number of entries that are indexed by buckets. Building the buckets reads every page of a memory-mapped file.
 INDEXED = 1 << 22
 # Bytes of a file that are hashed at a time.
 READ = 1 << 24

@@ -281,7 +281,7 @@ Counts = npt.NDArray[np.unsignedinteger[Any]]
 # Vocabularies are sorted, and so are the children of a node. Therefore the n-grams of every trie are in the same order,
 # and tries are merged level by level with sorted integers and sequential memory access.
 
-# Nodes that are numbered at a time, so few that they stay in the processor's cache.
+# Nodes that are numbered at a time: few enough to stay in the processor's cache.
 RANGE = 1 << 18
 
 
@@ -377,12 +377,15 @@ def sum_counts(tries: Sequence[NgramTrie]) -> list[list[Counts]]:
 def _number_nodes(
     levels: Sequence[Level], parents: Sequence[Ints32], size: int, tokens: Sequence[Ints], words: int
 ) -> tuple[list[Ints32], int]:
-    """Return the number of each node of a level, equal for equal n-grams and ascending with them; and how many there
-    are.
+    """Return the number of each node of a level, by trie, and how many numbers there are.
+
+    Equal n-grams have equal numbers, and numbers are in the order of the n-grams.
 
     ``parents`` are the numbers of the nodes of the level above, which are below ``size``, and ``tokens`` the indices of
     each vocabulary among all ``words``.
     """
+    # Parents are taken in ranges. Parents are ascending in every trie, so a range is a slice of each trie's parents
+    # (`above`), and their children are a slice of its level (`below`).
     ranges = sum(len(level.last) for level in levels) // RANGE + 1
     bounds = np.linspace(0, size, ranges + 1).astype(np.int32)
     bits = (len(levels) - 1).bit_length()

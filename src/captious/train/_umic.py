@@ -296,7 +296,7 @@ class UmicMethod(Method):
             if self.job.options.encoder and Path(record["data"]).resolve() == data.resolve():
                 self.notes.append(
                     f"{encoder.name} was trained on {data.name} too and knows its images well: other images, or few "
-                    "epochs, make a metric that holds for new ones"
+                    "epochs, make a metric that works for new ones"
                 )
 
     def _select_usable(self, examples: Sequence[Example], model: Backbone, prefix: str = "") -> list[Example]:

@@ -278,7 +278,7 @@ def _restore_options(
 ) -> tuple[Training, ObjectiveOptions, Settings]:
     """Read the options of a training from its folder to resume it; only the number of epochs may be changed."""
     if not training.resume:
-        raise InputError("no data to learn from: name a file of rows, or pass resume=True to go on with a training")
+        raise InputError("no data to learn from: name a file of rows, or pass resume=True to resume a training")
     usual = (Settings(), options.published if options is not None else Settings())
     told = settings is not None and replace(settings, epochs=None) not in usual
     if told or (options is not None and options != type(options)()):

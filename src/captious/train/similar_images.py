@@ -89,11 +89,11 @@ def compute_image_vectors(
         rows, reasons = _encode_images(corpus, images, encoder)
     else:
         more = "images=... with encoder=..., or image_features=..., adds images that look alike"
-        return None, (f"hard negatives by captions alone: {more}",)
+        return None, (f"hard negatives only by captions: {more}",)
     if not reasons:
         return rows, ()
     key, why = next(iter(reasons.items()))
-    return rows, (f"{len(reasons)} images without a vector are alike by captions alone, such as {key} ({why})",)
+    return rows, (f"{len(reasons)} images without a vector are compared only by captions, such as {key} ({why})",)
 
 
 def _read_vectors(corpus: CaptionCorpus, path: Path) -> tuple[Floats32, dict[str, str]]:
@@ -170,8 +170,8 @@ def find_nearest_captions(captions: CaptionSet, count: int = 3, progress: Progre
     blocks = {first: bags[first : first + BLOCK] for first in range(0, len(captions), BLOCK)}
     columns = {first: block.T.tocsr() for first, block in blocks.items()}
 
-    def product(ours: slice, theirs: slice) -> Floats32:
-        cosines = (blocks[ours.start] @ columns[theirs.start]).toarray().astype(np.float32)
+    def product(left: slice, right: slice) -> Floats32:
+        cosines = (blocks[left.start] @ columns[right.start]).toarray().astype(np.float32)
         positive: Floats32 = np.where(cosines > 0, cosines, np.float32(-np.inf))
         return positive
 
@@ -209,15 +209,15 @@ def _find_nearest(
     best = np.full((size, count), -np.inf, dtype=np.float32)
     index = np.full((size, count), -1, dtype=np.int64)
     for first in range(0, size, BLOCK):
-        ours = slice(first, first + BLOCK)
+        left = slice(first, first + BLOCK)
         for second in range(first, size, BLOCK):
-            theirs = slice(second, second + BLOCK)
-            values = product(ours, theirs)
+            right = slice(second, second + BLOCK)
+            values = product(left, right)
             if first == second:
                 np.fill_diagonal(values, -np.inf)
             else:
-                _merge(best[theirs], index[theirs], values.T, first)
-            _merge(best[ours], index[ours], values, second)
+                _merge(best[right], index[right], values.T, first)
+            _merge(best[left], index[left], values, second)
         if progress is not None:
             progress(min(first + BLOCK, size), size)
     return Neighbors(index, np.where(index >= 0, best, 0.0).astype(np.float64))

@@ -1,4 +1,4 @@
-"""How much of a caption is said in words that few references of the corpus have."""
+"""The share of a caption's words that few references of the corpus have."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -96,9 +96,9 @@ def test_what_does_not_compare_is_refused(folders, tmp_path):
     for folder, message in [
         ("other_ids", r"a and x differ in shard s3: only one of them has id '3-2', expected the same"),
         ("fewer_shards", r"a and x: x has no shard s7, expected the same shards"),
-        ("other_metric", r"no metric is in all runs: a holds rouge; x holds bleu\(n=1\), bleu\(n=2\)"),
+        ("other_metric", r"no metric is in all runs: a has rouge; x has bleu\(n=1\), bleu\(n=2\)"),
         ("plain", r"no metric is in all runs"),
-        ("bleu/s0.jsonl", r"scores_a: holds no statistics of its items, expected runs of the same shards; or score"),
+        ("bleu/s0.jsonl", r"scores_a: has no statistics of its items, expected runs of the same shards; or score"),
     ]:
         with pytest.raises(InputError, match=message):
             compare({"a": folders["a"], "x": tmp_path / folder})

@@ -83,9 +83,7 @@ def test_more_shards_are_added_and_keep_their_names(tmp_path: Path) -> None:
 
 def test_metrics_are_added_where_that_is_asked_for(tmp_path: Path) -> None:
     write(begin(tmp_path), "a")
-    with pytest.raises(
-        InputError, match=r"it holds rouge, now it is rouge, rouge_n\(n=2\); pass add=\.\.\. for metrics"
-    ):
+    with pytest.raises(InputError, match=r"it has rouge, now it is rouge, rouge_n\(n=2\); pass add=\.\.\. for metrics"):
         begin(tmp_path, parse_all("rouge,rouge_n(n=2)"))
     assert begin(tmp_path, parse_all("rouge_n(n=2)"), add=True).metrics == ("rouge", "rouge_n(n=2)")
     with pytest.raises(InputError, match=f"no {RUN}, expected a run to add metrics to"):
@@ -95,7 +93,7 @@ def test_metrics_are_added_where_that_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"metrics": parse_all("cider")}, "it holds rouge, now it is cider"),
+        ({"metrics": parse_all("cider")}, "it has rouge, now it is cider"),
         ({"shards": SHARDS[:1]}, "of its 2 shards 1 is no longer there, such as b"),
         ({"reading": {"several": True}}, r"it was read with no several=\.\.\., now it is several=True"),
     ],

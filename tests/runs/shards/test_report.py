@@ -88,7 +88,7 @@ def test_reasons_faults_and_repeated_ids_are_shown(tmp_path):
     assert any(
         "1 id occurs more than once over the shards, such as '0-0' in s00 and s02" in one for one in report.warnings
     )
-    assert any("1 of 4 shards hold no item, such as s03" in one for one in report.warnings)
+    assert any("1 of 4 shards contain no item, such as s03" in one for one in report.warnings)
     tables = report.document().tables
     assert [(row[1], row[2]) for row in tables["unscored"].rows] == [("image is broken", 2), ("no image", 1)]
     folder = tmp_path / "shards"

@@ -146,7 +146,7 @@ def test_an_address_holds_the_same_scores(scored: tuple[Path, list[dict]], tmp_p
     again, expected = open_run(f"{root}/scores"), open_run(folder / "scores")
     assert again["cider"].corpus == report["cider"].corpus == expected["cider"].corpus
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "scores"}  # and no folder called memory: or file:
-    with pytest.raises(InputError, match=r"scores: contains other scores: it holds bleu.*, now it is rouge"):
+    with pytest.raises(InputError, match=r"scores: contains other scores: it has bleu.*, now it is rouge"):
         score_shards(source, "rouge", out=f"{root}/scores", resampling=FEW, engine=SERIAL)
 
 
@@ -327,7 +327,7 @@ def test_an_input_that_all_shards_lack_is_said_after_the_first(tmp_path: Path) -
 @pytest.mark.parametrize("metric", ["rouge", "cider", "vocab_size"])
 def test_shards_without_an_item(tmp_path: Path, metric: str) -> None:
     source = write_shards(tmp_path / "in", [], 3)
-    with pytest.raises(InputError, match="shards: none of them holds an item"):
+    with pytest.raises(InputError, match="shards: none of them contains an item"):
         score_shards(source, metric, out=tmp_path / "scores", engine=SERIAL)
     assert not (tmp_path / "scores").exists()
     rows = records(10)

@@ -171,7 +171,7 @@ def test_a_column_of_another_kind_is_refused_in_one_line(runs, column, value, ex
     table = pq.read_table(path)
     values = pa.array([value] * len(table))
     pq.write_table(table.set_column(table.column_names.index(column), column, values), path)
-    with pytest.raises(InputError, match=f"column '{column}' holds .*, expected {expected}"):
+    with pytest.raises(InputError, match=f"column '{column}' contains .*, expected {expected}"):
         open_table(runs)
 
 

@@ -1,6 +1,7 @@
 """The explorer as a folder: what it holds, what it may fetch, and how many items it takes."""
 
 import json
+import re
 
 import pytest
 from tests.studio.explore.conftest import SYSTEMS, write_run
@@ -89,3 +90,26 @@ def test_view_opens_the_browser_where_there_is_a_screen(run, runs, monkeypatch, 
     code, out, _ = run("view", runs[0], *options)
     assert code == 0 and out.startswith("Open http://127.0.0.1:")
     assert addresses == ([out.split()[1]] if opened else [])
+
+
+def test_missing_images_are_reported_in_the_terminal_and_on_the_page(run, tmp_path, own_images, monkeypatch):
+    from captious.studio.explore.explorer_server import ExplorerServer
+
+    monkeypatch.setattr(ExplorerServer, "run", lambda self: self.listener.close())
+    folder = write_run(tmp_path / "run", SYSTEMS["sat"], name="sat", images=own_images)
+    note = "images are outside the run, such as 1.png; name their folder with --images to see them"
+    code, _, error = run("view", folder, "--no-browser")
+    assert code == 0 and f"warning: {note}" in error
+    code, _, error = run("view", folder, "--out", tmp_path / "site")
+    assert code == 0 and f"warning: {note}" in error
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    head, folded = page.split('<details id="warnings">')
+    assert f"<strong>Warning</strong>{note}</p>" in head and note not in folded  # not folded away
+    code, _, error = run("view", folder, "--images", own_images, "--no-browser")
+    assert code == 0 and "images are outside" not in error
+
+
+def test_the_title_of_the_tab_says_what_is_explored(run, runs, tmp_path):
+    assert run("view", *runs, "--out", tmp_path / "site")[0] == 0
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert re.search(r"<title>Explore .+ of sat and \w+</title>", page)

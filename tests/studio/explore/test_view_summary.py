@@ -119,7 +119,7 @@ def test_a_run_without_statistics_has_means_and_says_so(runs, tmp_path):
     found = summary_of(open_table(runs), sort="bleu(n=1)", where=HAPPY)
     assert found["notes"] == [
         NARROW,
-        "BLEU-1 is the mean over items: the run of oscar holds no statistics for a corpus value.",
+        "BLEU-1 is the mean over items: the run of oscar has no statistics for a corpus value.",
     ]
     values = evaluate(captions_of("oscar", "13"), "bleu(n=1)")["bleu(n=1)"].values
     assert found["systems"][1]["value"] == pytest.approx(values.mean())

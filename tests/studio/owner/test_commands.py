@@ -106,7 +106,7 @@ def test_a_study_is_amended_paused_and_shown(study, captious):
     code, out, err = captious("studio amend study.toml --why", "a question")
     assert (code, err) == (0, "")
     assert out == ("study.toml is amended\n  title: Dogs → Dogs?\n  items: 8 → 9\n  overlap: 2 → 3\n  tasks: 8 → 9\n")
-    assert captious("studio pause study.toml --message Later.")[1].startswith("study.toml is paused; go on with:")
+    assert captious("studio pause study.toml --message Later.")[1].startswith("study.toml is paused; resume it with:")
     assert "the study is paused" in captious("studio status study.toml --samples 0")[2]
     assert json.loads(captious("studio show study.toml --json")[1])["paused"]
     assert captious("studio resume study.toml") == (0, "study.toml goes on\n", "")

@@ -52,7 +52,7 @@ def test_a_date_beyond_the_week():
     [
         ([], 300, {}, "no answer yet"),
         (times(9, 5), 300, {}, "too few answers for a forecast"),
-        (times(50, 0.1), 300, {}, "too few answers for a forecast"),  # 50 answers, but of 6 minutes
+        (times(50, 0.1), 300, {}, "no forecast from the first 10 minutes"),  # 50 answers of 6 minutes
         (times(50, 80, 30), 300, {}, "no answer in the last 24 hours"),
         (times(300, 8), 300, {}, "complete"),
         (times(50, 8), 300, {"running": False}, "no forecast while the study is paused"),

@@ -360,7 +360,7 @@ def test_captions_picked_by_hand_are_always_warned_about():
 
 def test_chances_that_are_not_known_are_taken_to_be_equal_and_this_is_said():
     ratings, captions = make_study()
-    taken = "all captions are taken to have had the same chance to be rated"
+    taken = "assumed: all captions had the same chance to be rated"
     assert taken in estimate(ratings, captions, using="metric").remarks
     drawn = [{**row, "probability": 0.5} for row in ratings]
     assert taken not in estimate(drawn, captions, using="metric").remarks

@@ -187,7 +187,7 @@ def test_a_filter_leaves_out_captions_before_anything_is_computed():
     assert result.ids == tuple(kept) and result.estimates == alone.estimates
     assert result.ratings.dropped == {"not one < 100 and not rating > 3 and id != '2'": 7}
     assert "|where:one < 100 and not rating > 3 and id != '2'|" in result.signature
-    with pytest.raises(InputError, match=r"no caption is left, one > 100 holds for none"):
+    with pytest.raises(InputError, match=r"no caption is left, one > 100 is true for none"):
         captious.correlate(half, {"one": one}, resampling=Resampling(0), where="one > 100")
     with pytest.raises(
         InputError, match=r"filter, character 1 at 'on > 1': no metric or column 'on'; did you mean 'one"

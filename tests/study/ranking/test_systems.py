@@ -59,6 +59,14 @@ def test_means_and_differences_by_hand():
     assert {(one.ratings, one.captions, one.images) for one in standing.systems} == {(16, 4, 4)}
 
 
+def test_the_tests_of_more_than_ten_systems_are_on_the_page_and_in_files_only():
+    for number, detail in ((10, False), (11, True)):
+        scores = {f"s{place}": (place % 5, 1, 2) for place in range(number)}
+        ranking = systems(rated(scores), resampling=Resampling(samples=0), permutations=20)
+        table = ranking.document().tables["people_tests"]
+        assert table.detail is detail and len(table.rows) == number * (number - 1) // 2
+
+
 def test_severity_of_raters_widens_means_and_not_differences():
     ratings = [row for row in rated({"a": (3,) * 8, "b": (2,) * 8}) if row]
     (standing,) = systems(ratings, resampling=Resampling(200)).standings

@@ -66,7 +66,7 @@ class Linear:
         target = np.ascontiguousarray(np.eye(classes)[labels].T)
         transposed, ridge = rows.T.tocsr(), 1 / self.c
         # The Hessian of softmax regression is at most ½XᵀX + ridge, which bounds the step of gradient descent.
-        step = 1 / (0.5 * _largest_eigenvalue(rows, transposed) + ridge)
+        step = 1 / (0.5 * _bound_largest_eigenvalue(rows, transposed) + ridge)
         # Nesterov's accelerated gradient: `ahead` is extrapolated from the last two iterates.
         weights = ahead = np.zeros((classes, rows.shape[1]))
         momentum = 1.0
@@ -94,8 +94,11 @@ def _build_matrix(flat: Ints, lengths: Ints, frequent: Bools) -> csr_array:
     return csr_array((np.ones(len(indices[0])), indices), shape=(len(lengths), int(frequent.sum()) + 1))
 
 
-def _largest_eigenvalue(rows: csr_array, transposed: csr_array) -> float:
-    """Bound the largest eigenvalue of XᵀX from above: 30 power iterations approach it from below, so 5 % are added."""
+def _bound_largest_eigenvalue(rows: csr_array, transposed: csr_array) -> float:
+    """Return an upper bound of the largest eigenvalue of XᵀX.
+
+    30 power iterations approach the eigenvalue from below, so 5 % are added.
+    """
     vector = np.ones(rows.shape[1])
     size = 1.0
     for _ in range(30):

@@ -36,7 +36,7 @@ class Lstm:
     words: int = 25_000
     dtype: str = "float32"
     stack: int = 0
-    """Most runs trained together; 0 for the default of the device. It does not change the numbers."""
+    """Largest number of runs trained together; 0 for the default of the device. It does not change the numbers."""
 
     name = "lstm"
 

@@ -66,8 +66,8 @@ class Synonyms:
 
     def __call__(self, one: str, other: str, whole_words: bool = False) -> bool:
         """Return True if they mean the same; with ``whole_words``, *man* is no part of *woman*."""
-        mine, theirs = (f" {one} ", f" {other} ") if whole_words else (one, other)
-        return mine in theirs or theirs in mine or not self._find_names(one).isdisjoint(self._find_names(other))
+        first, second = (f" {one} ", f" {other} ") if whole_words else (one, other)
+        return first in second or second in first or not self._find_names(one).isdisjoint(self._find_names(other))
 
     def _find_names(self, label: str) -> frozenset[int]:
         """Return the words of all synsets of a label, as their rows in the table."""
@@ -94,66 +94,65 @@ Alike = Callable[[str, str], bool]
 class Pairing:
     """The elements of one kind of a caption and of a reference, and the pairs among them; each is in one at most."""
 
-    ours: Sequence[Fact]
-    theirs: Sequence[Fact]
+    candidate: Sequence[Fact]
+    reference: Sequence[Fact]
     partners: Mapping[int, tuple[int, Way]]
     """The partner of each matched element: its index among the other side's elements, and how the two match."""
 
     @classmethod
-    def of(cls, ours: Sequence[Fact], theirs: Sequence[Fact], synonymous: Alike | None) -> Pairing:
+    def of(cls, candidate: Sequence[Fact], reference: Sequence[Fact], synonymous: Alike | None) -> Pairing:
         """Pair equal elements first, then synonyms; of several candidates take the first in alphabetical order."""
 
         def are_synonyms(one: Fact, other: Fact) -> bool:
             return synonymous is not None and all(map(synonymous, one, other))
 
         partners: dict[int, tuple[int, Way]] = {}
-        left = dict(enumerate(map(get_compared_words, theirs)))
+        left = dict(enumerate(map(get_compared_words, reference)))
         ways: list[tuple[Way, Callable[[Fact, Fact], bool]]] = [
             ("equal", lambda a, b: a == b),
             ("synonym", are_synonyms),
         ]
         for way, same in ways:
-            for index, one in enumerate(map(get_compared_words, ours)):
+            for index, one in enumerate(map(get_compared_words, candidate)):
                 if index not in partners:
                     match = next((number for number, other in left.items() if same(one, other)), None)
                     if match is not None:
                         partners[index] = (match, way)
                         del left[match]
-        return cls(ours, theirs, partners)
+        return cls(candidate, reference, partners)
 
     def list_phrases(self) -> list[str]:
         """List the elements without a partner as phrases to encode; an empty list if one side has none left."""
-        ours, theirs = self._list_unpaired()
-        if not ours or not theirs:
+        candidate, reference = self._list_unpaired()
+        if not candidate or not reference:
             return []
         return [
-            *(_format_phrase(self.ours[index]) for index in ours),
-            *(_format_phrase(self.theirs[index]) for index in theirs),
+            *(_format_phrase(self.candidate[index]) for index in candidate),
+            *(_format_phrase(self.reference[index]) for index in reference),
         ]
 
     def compute_credits(self, vectors: Vectors | None) -> Credits:
         """Compute the credit of each element: 1 with a partner, else its largest cosine with the other side, or 0."""
-        ours, theirs = np.zeros(len(self.ours)), np.zeros(len(self.theirs))
+        candidate, reference = np.zeros(len(self.candidate)), np.zeros(len(self.reference))
         nearest: dict[int, Fact] = {}
         for index, (match, _) in self.partners.items():
-            ours[index] = theirs[match] = 1.0
-            nearest[index] = self.theirs[match]
+            candidate[index] = reference[match] = 1.0
+            nearest[index] = self.reference[match]
         phrases = self.list_phrases() if vectors else []
         if vectors and phrases:
             rows, columns = self._list_unpaired()
             encoded = vectors(phrases)
             cosines = np.clip(encoded[: len(rows)] @ encoded[len(rows) :].T, 0.0, 1.0)
-            ours[rows], theirs[columns] = cosines.max(axis=1), cosines.max(axis=0)
-            nearest |= {
-                row: self.theirs[columns[best]] for row, best in zip(rows, cosines.argmax(axis=1).tolist(), strict=True)
-            }
-        return Credits(ours, theirs, nearest)
+            candidate[rows], reference[columns] = cosines.max(axis=1), cosines.max(axis=0)
+            best = cosines.argmax(axis=1).tolist()
+            nearest |= {row: self.reference[columns[column]] for row, column in zip(rows, best, strict=True)}
+        return Credits(candidate, reference, nearest)
 
     def _list_unpaired(self) -> tuple[list[int], list[int]]:
         matched = {match for match, _ in self.partners.values()}
         return (
-            [index for index in range(len(self.ours)) if index not in self.partners],
-            [index for index in range(len(self.theirs)) if index not in matched],
+            [index for index in range(len(self.candidate)) if index not in self.partners],
+            [index for index in range(len(self.reference)) if index not in matched],
         )
 
 
@@ -161,20 +160,20 @@ class Pairing:
 class Credits:
     """The credit of each element of a caption and of a reference, from 0 to 1."""
 
-    ours: Floats
-    theirs: Floats
+    candidate: Floats
+    reference: Floats
     nearest: Mapping[int, Fact]
-    """The partner of an element of ours, or the one with the largest cosine."""
+    """The partner of an element of the candidate, or the one with the largest cosine."""
 
     @property
     def precision(self) -> float:
         """The mean credit of the caption's elements; 0 without any."""
-        return float(self.ours.mean()) if len(self.ours) else 0.0
+        return float(self.candidate.mean()) if len(self.candidate) else 0.0
 
     @property
     def recall(self) -> float:
         """The mean credit of the reference's elements; 0 without any."""
-        return float(self.theirs.mean()) if len(self.theirs) else 0.0
+        return float(self.reference.mean()) if len(self.reference) else 0.0
 
     @property
     def f(self) -> float:

@@ -248,9 +248,11 @@ class ReferencePairings:
     pairings: Mapping[Kind, Pairing]
 
     @classmethod
-    def of(cls, ours: Elements, theirs: Elements, kinds: Sequence[Kind], alike: Alike | None) -> ReferencePairings:
+    def of(
+        cls, candidate: Elements, reference: Elements, kinds: Sequence[Kind], alike: Alike | None
+    ) -> ReferencePairings:
         """Pair the elements of these kinds."""
-        return cls({kind: Pairing.of(ours[kind], theirs[kind], alike) for kind in kinds})
+        return cls({kind: Pairing.of(candidate[kind], reference[kind], alike) for kind in kinds})
 
     def list_phrases(self) -> Iterator[str]:
         """Yield the elements without a partner as phrases."""
@@ -274,12 +276,12 @@ def _list_parts(
     references that have no partner, which add 0.
     """
     number = len(pairings)
-    for index, fact in enumerate(pairings[0].ours):  # the caption's elements are the same in all pairings
-        element_credits = [float(one.ours[index]) for one in credits]
+    for index, fact in enumerate(pairings[0].candidate):  # the caption's elements are the same in all pairings
+        element_credits = [float(one.candidate[index]) for one in credits]
         best = max(range(number), key=lambda reference: _rank(pairings[reference], index, element_credits[reference]))
         # The element's share of the F-score with each reference, summed over the references.
         adds = sum(
-            one.f * credit / one.ours.sum() for one, credit in zip(credits, element_credits, strict=True) if credit
+            one.f * credit / one.candidate.sum() for one, credit in zip(credits, element_credits, strict=True) if credit
         )
         way = pairings[best].partners[index][1] if index in pairings[best].partners else "soft"
         nearest = credits[best].nearest.get(index, ()) if element_credits[best] else ()
@@ -293,9 +295,9 @@ def _list_parts(
     missed: dict[Fact, list[float]] = {}
     for pairing, one in zip(pairings, credits, strict=True):
         paired = {match for match, _ in pairing.partners.values()}
-        for index, fact in enumerate(pairing.theirs):
+        for index, fact in enumerate(pairing.reference):
             if index not in paired:
-                missed.setdefault(fact, []).append(float(one.theirs[index]))
+                missed.setdefault(fact, []).append(float(one.reference[index]))
     for fact, missed_credits in missed.items():
         details = {"result": "missed", "kind": kind, "nearest": "", "counts": float(np.mean(missed_credits))}
         yield Contribution(", ".join(fact), 0.0, rank, details)

@@ -73,50 +73,50 @@ def break_down_matches(metric: EmScore, matcher: Matcher) -> Breakdown:
 
 
 def _match(metric: EmScore, matcher: Matcher, rank: int, target: Target, share: float) -> TokenMatch:
-    """TokenMatch a candidate with its video or its references; ``share`` is its share of the value."""
+    """Match a candidate with its video or its references; ``share`` is its share of the value."""
     left, right = matcher.list_pairs(target)
-    own = left == rank
-    texts, others, pairs = matcher.load_sides(target, left[own], right[own])
+    is_own = left == rank
+    texts, others, pairs = matcher.load_sides(target, left[is_own], right[is_own])
     values = match_pairs(texts, others, pairs, positive=metric.rules == "paper")
     fine, whole = metric.shares
-    # The best reference of the fine part need not be that of the whole.
-    chosen = int(np.nanargmax(values[:, PARTS.index(metric.value[-1])])) if fine else 0
-    best = int(np.nanargmax(values[:, 3]))
-    by_tokens, by_others = _share_fine(metric.value[-1], *values[chosen, :2].tolist()) if fine else (0.0, 0.0)
-    one, other = _take(texts, pairs[0][chosen]), _take(others, pairs[1][chosen])
-    cosines = one.rows @ other.rows.T
+    # The best reference of the fine part need not be that of the coarse part.
+    best_fine = int(np.nanargmax(values[:, PARTS.index(metric.value[-1])])) if fine else 0
+    best_coarse = int(np.nanargmax(values[:, 3]))
+    p_factor, r_factor = _share_fine(metric.value[-1], *values[best_fine, :2].tolist()) if fine else (0.0, 0.0)
+    text, other = _take(texts, pairs[0][best_fine]), _take(others, pairs[1][best_fine])
+    cosines = text.rows @ other.rows.T
     is_video = target == "video"
-    place = "" if is_video else f" (reference {chosen + 1})"
-    names = _name_frames(matcher) if is_video else [f"{one}{place}" for one in _name_tokens(matcher.encoder, other.ids)]
-    tokens = _make_side(one, cosines, share * fine * by_tokens, _name_tokens(matcher.encoder, one.ids))
-    frames = _make_side(other, cosines.T, share * fine * by_others, names)
+    names = (
+        _name_frames(matcher)
+        if is_video
+        else [f"{token} (reference {best_fine + 1})" for token in _name_tokens(matcher.encoder, other.ids)]
+    )
+    tokens = _make_side(text, cosines, share * fine * p_factor, _name_tokens(matcher.encoder, text.ids))
+    frames = _make_side(other, cosines.T, share * fine * r_factor, names)
     wholes = np.zeros(len(names))
     if is_video:
         # cos(x_end, v̄) = Σ x_end · v_i / (k · ‖v̄‖)
         mean = other.rows.mean(axis=0)
-        wholes = share * whole * (other.rows @ one.whole[0]) / (len(names) * max(float(np.linalg.norm(mean)), 1e-12))
+        wholes = share * whole * (other.rows @ text.whole[0]) / (len(names) * max(float(np.linalg.norm(mean)), 1e-12))
     parts = [
         *_list_parts(tokens, frames.names, rank, np.zeros(len(tokens.names))),
         *_list_parts(frames, tokens.names, rank, wholes),
     ]
     if whole and not is_video:
-        adds = share * whole * float(values[best, 3])
-        parts.append(
-            Contribution(
-                "caption and reference as wholes", adds, rank, {"nearest": f"reference {best + 1}", "whole": adds}
-            )
-        )
+        adds = share * whole * float(values[best_coarse, 3])
+        details = {"nearest": f"reference {best_coarse + 1}", "whole": adds}
+        parts.append(Contribution("caption and reference as wholes", adds, rank, details))
     factors = {
         f"{PARTS[column]}({'V' if is_video else 'X*'})": float(np.nanmax(values[:, column])) for column in range(4)
     }
-    tables = [_make_table(rank, frames, tokens.names, wholes, other.rows @ one.whole[0])] if is_video else []
+    tables = [_make_table(rank, frames, tokens.names, wholes, other.rows @ text.whole[0])] if is_video else []
     return TokenMatch(parts, tokens, factors, tables)
 
 
 def _share_fine(kind: str, p: float, r: float) -> tuple[float, float]:
     """Return the factors of P and R with which they add up to P, R or F.
 
-    F is no sum, but it doubles when P and R double: F = P · dF/dP + R · dF/dR (Euler's theorem).
+    F is not a sum, but it doubles if P and R double: F = P · dF/dP + R · dF/dR (Euler's theorem).
     """
     if kind in "pr":
         return float(kind == "p"), float(kind == "r")

@@ -18,13 +18,13 @@ from captious._core.types import Bools, Floats, Ints
 
 # Columns of a match.
 PARTS = ("p", "r", "f", "coarse")
-# Numbers of the vectors that are copied at a time.
+# Floats of the vectors that are copied at a time.
 BLOCK = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Sequences of unit vectors, concatenated, with the weight of each vector and the vector of each whole."""
+    """Sequences of unit vectors, concatenated, with a weight for each vector and a vector for each whole sequence."""
 
     rows: npt.NDArray[Any]
     starts: Ints
@@ -71,17 +71,16 @@ def match_pairs(
     # A vector that is matched against a padded side gets at least 0.
     floors = find_padded(counts[1], batch), find_padded(counts[0], batch)
     for group in np.split(order, cuts):
-        m, k = (int(one[group[0]]) if len(group) else 0 for one in counts)
+        m, k = (int(lengths[group[0]]) if len(group) else 0 for lengths in counts)
         step = max(1, BLOCK // ((m + k) * left.rows.shape[1] or 1))
         for first in range(0, len(group) if m and k else 0, step):
             block = group[first : first + step]
-            at = [
-                side.starts[of[block], None] + np.arange(length)
-                for side, of, length in zip((left, right), pairs, (m, k), strict=True)
-            ]
-            cosines = left.rows[at[0]] @ right.rows[at[1]].transpose(0, 2, 1)
-            result[block, 0] = _average_nearest(cosines.max(axis=2), left.weights[at[0]], floors[0][block])
-            result[block, 1] = _average_nearest(cosines.max(axis=1), right.weights[at[1]], floors[1][block])
+            # The indices of the vectors of each pair: pairs × m and pairs × k.
+            left_at = left.starts[pairs[0][block], None] + np.arange(m)
+            right_at = right.starts[pairs[1][block], None] + np.arange(k)
+            cosines = left.rows[left_at] @ right.rows[right_at].transpose(0, 2, 1)
+            result[block, 0] = _average_nearest(cosines.max(axis=2), left.weights[left_at], floors[0][block])
+            result[block, 1] = _average_nearest(cosines.max(axis=1), right.weights[right_at], floors[1][block])
     result[:, 2] = compute_f(result[:, 0], result[:, 1], positive)
     result[:, 3] = np.einsum("ij,ij->i", left.whole[pairs[0]], right.whole[pairs[1]])
     return result

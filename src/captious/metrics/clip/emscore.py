@@ -52,19 +52,21 @@ class EmScore(EncoderMetric, MeanMetric):
         P = Σ w_j · max over i of cos(x_j, v_i) / Σ w_j      R = mean over i of max over j of cos(x_j, v_i)
         F = 2PR / (P + R)      full_f = ½ · cos(x_end, v̄) + ½ · F      full_p and full_r with P and R in place of F
 
-    Against references, the tokens of a reference take the place of the frames, with their own weights in R; of several
-    references the best counts, separately for P, R, F and the whole. ``against=both``, the default if items have videos
-    and references, is the mean of both values. An image counts as a video of one frame. The caption has no prefix.
+    Against references, the tokens of a reference replace the frames, with their own weights in R. Of several references
+    the best counts, separately for P, R, F and the coarse part. ``against=both``, the default if items have videos and
+    references, is the mean of both values. An image counts as a video of one frame. The caption has no prefix.
 
     ``idf=refs`` weights tokens by ln((N + 1) / (df + 1)) over the N references of this set, ``candidates`` over its
     captions, and a name or path by a corpus of ``captious make idf --tokens``; the end token gets the mean of all idf
     values. By default all weights are 1, so that a value does not depend on other items. ``special`` says which of the
-    start and end token are matched: ``both``, ``end`` or ``none``. ``coarse`` is the weight of the whole, ½ above.
+    start and end token are matched: ``both``, ``end`` or ``none``. ``coarse`` is the weight of the cosine of the whole
+    caption and the whole video, ½ above.
 
-    P and R can be negative, and 2PR / (P + R) is then no mean: F is 0 if either is not above 0, and the signature
-    counts such captions (``nonpositive``). ``rules=code`` gives the numbers of the authors' program: the formula
-    unchanged, token 0, the padding, counted for idf, and batches of 64 pairs in input order, in which what is matched
-    against a padded side has at least 0. An item with several candidates has their mean, and so has the corpus.
+    P and R can be negative, and 2PR / (P + R) is then not a mean: F is 0 if either is not above 0, and the signature
+    counts such captions (``nonpositive``). ``rules=code`` gives the numbers of the authors' program: the formula is
+    unchanged, token 0, which pads texts, is counted for idf, and batches of 64 pairs in input order are padded by
+    zeros, so that a maximum over padding is at least 0. The value of an item with several candidates is their mean,
+    and that of the corpus the mean over items.
 
     >>> print(EmScore("captious-mini", against="video"), EmScore(value="full_p", coarse=0.25).label)
     emscore(weights=captious-mini,against=video) EMScore(X,V,X*) full_p
@@ -102,7 +104,7 @@ class EmScore(EncoderMetric, MeanMetric):
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """What captions are matched with."""
+        """The inputs that captions are matched with."""
         return TARGETS[self.against or "both"]
 
     @property
@@ -124,7 +126,7 @@ class EmScore(EncoderMetric, MeanMetric):
 
     @property
     def explains(self) -> bool:
-        """Whether `explain` works: not in batches, where the value is not that of the item by itself."""
+        """Whether `explain` works: not in batches, where the value of an item depends on others."""
         return not self.scores_batches
 
     @property
@@ -237,13 +239,14 @@ class Matcher:
         batch = self.metric.batch if code else 0
         # The batches of the authors' code do not cross blocks.
         block = max(PAIRS // self.metric.batch, 1) * self.metric.batch
-        best: Callable[..., Any] = np.maximum.at if code else np.fmax.at
+        # The largest value over references. `fmax` ignores NaN; the authors' code keeps it, so it starts from −∞.
+        keep_largest: Callable[..., Any] = np.maximum.at if code else np.fmax.at
         if code:
             result[left] = -np.inf
         for first in range(0, len(left), block):
             part = slice(first, first + block)
             sides = self.load_sides(target, left[part], right[part])
-            best(result, left[part], match_pairs(*sides, batch, positive=not code))
+            keep_largest(result, left[part], match_pairs(*sides, batch, positive=not code))
             get_runtime().progress("pairs", min(first + block, len(left)), len(left))
         return result
 
@@ -263,14 +266,16 @@ class Matcher:
     def load_sides(self, target: Target, left: Ints, right: Ints) -> tuple[Sequences, Sequences, tuple[Ints, Ints]]:
         """Return the vectors of both sides of some pairs."""
         captions = self.captions
-        texts = [captions.candidates.values[one] for one in left.tolist()]
+        texts = [captions.candidates.values[index] for index in left.tolist()]
         if target == "video":
             items, numbers = np.unique(right, return_inverse=True)
             rows = get_token_vectors(self.encoder, texts)
             frames = take_frames(compute_frames(captions, self.encoder), items)
             return self.weigh(rows), frames, (rows.index, numbers)
-        rows = get_token_vectors(self.encoder, texts + [captions.references.values[one] for one in right.tolist()])
+        texts += [captions.references.values[index] for index in right.tolist()]
+        rows = get_token_vectors(self.encoder, texts)
         tokens = self.weigh(rows)
+        # Both sides are in the same rows: the candidates first, then the references.
         return tokens, tokens, (rows.index[: len(left)], rows.index[len(left) :])
 
     def weigh(self, rows: TokenRows) -> Sequences:
@@ -299,10 +304,10 @@ class Matcher:
     def _weigh_end(self) -> float:
         """Return the weight of the end token: the mean idf of all tokens of the corpus."""
         assert self.corpus is not None
-        known = self.corpus.counts.keys.astype(np.int64)
+        ids = self.corpus.counts.keys.astype(np.int64)
         if self.metric.rules == "code":
-            known = np.union1d(known, [0])
-        return float(self._weigh_ids(known).mean()) if len(known) else 0.0
+            ids = np.union1d(ids, [0])
+        return float(self._weigh_ids(ids).mean()) if len(ids) else 0.0
 
 
 def take_frames(frames: FrameVectors, items: Ints) -> Sequences:

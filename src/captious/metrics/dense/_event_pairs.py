@@ -30,7 +30,7 @@ class EventMetric(Metric):
     undefined_by_caption: ClassVar[bool] = False
 
     def _choose_files(self, captions: CaptionSet, files: str, joint: Sequence[str]) -> list[int | None]:
-        """Return the files of references whose values are averaged; None stands for all files together."""
+        """Return the files of references whose values are averaged; None is one value for all files together."""
         number = count_files(captions)
         if files in joint:
             return [None]
@@ -92,9 +92,10 @@ class Events:
         times = np.array(list(chain.from_iterable(chain.from_iterable(one or () for one in cells))), dtype=np.float64)
         return cls(times.reshape(-1, 2), texts.values, texts.owners, len(captions))
 
-    def take(self, chosen: Ints) -> Events:
-        """Return these events, in this order."""
-        return Events(self.times[chosen], [self.texts[one] for one in chosen.tolist()], self.owners[chosen], self.items)
+    def take(self, indices: Ints) -> Events:
+        """Return the events at these indices, in this order."""
+        texts = [self.texts[index] for index in indices.tolist()]
+        return Events(self.times[indices], texts, self.owners[indices], self.items)
 
     def take_first(self, most: int) -> Events:
         """Return the first events of each video in the order of its file."""
@@ -109,7 +110,13 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class EventPairs:
-    """Predicted and reference events, and all pairs of both within a video, the predicted event varying slowest."""
+    """Predicted and reference events, and all pairs of both within a video.
+
+    With two predicted events p0 and p1 of a video and three reference events r0, r1, r2::
+
+        left    p0 p0 p0 p1 p1 p1        pairs of the next video follow
+        right   r0 r1 r2 r0 r1 r2
+    """
 
     predicted: Events
     references: Events
@@ -150,8 +157,8 @@ class EventPairs:
     @cached_property
     def iou(self) -> Floats:
         """The overlap of each pair in time."""
-        ours, theirs = self.predicted.times[self.left], self.references.times[self.right]
-        return compute_iou(ours[:, 0], ours[:, 1], theirs[:, 0], theirs[:, 1])
+        predicted, reference = self.predicted.times[self.left], self.references.times[self.right]
+        return compute_iou(predicted[:, 0], predicted[:, 1], reference[:, 0], reference[:, 1])
 
     @property
     def has_references(self) -> Bools:
@@ -170,21 +177,26 @@ class TextPairs:
 
     captions: CaptionSet
     numbers: Ints
-    """The item of each pair that was given."""
+    """The item of each pair that was passed to `of`."""
 
     @classmethod
     def of(cls, candidates: Sequence[str], references: Sequence[str], left: Ints, right: Ints) -> TextPairs:
         """Collect the distinct pairs, given indices into the sentences of both sides."""
-        texts: dict[str, int] = {}
-        own = np.array([texts.setdefault(clean_sentence(one), len(texts)) for one in candidates], dtype=np.int64)
-        other = np.array([texts.setdefault(clean_sentence(one), len(texts)) for one in references], dtype=np.int64)
-        size = max(len(texts), 1)
-        keys, numbers = np.unique(own[left] * size + other[right], return_inverse=True)
-        words = list(texts)
-        return cls(
-            make_pairs([words[key] for key in (keys // size).tolist()], [words[key] for key in (keys % size).tolist()]),
-            numbers,
+        index: dict[str, int] = {}
+        candidate = np.array(
+            [index.setdefault(clean_sentence(text), len(index)) for text in candidates], dtype=np.int64
         )
+        reference = np.array(
+            [index.setdefault(clean_sentence(text), len(index)) for text in references], dtype=np.int64
+        )
+        # A pair is one number, candidate · size + reference, because np.unique is fast on numbers.
+        size = max(len(index), 1)
+        keys, numbers = np.unique(candidate[left] * size + reference[right], return_inverse=True)
+        texts = list(index)
+        pairs = make_pairs(
+            [texts[number] for number in (keys // size).tolist()], [texts[number] for number in (keys % size).tolist()]
+        )
+        return cls(pairs, numbers)
 
     def exchange(self) -> TextPairs:
         """Return the pairs with candidate and reference exchanged."""
@@ -206,9 +218,9 @@ def sum_by(owners: Ints, rows: Floats, items: int) -> Floats:
 
 
 def average_files(rows: Floats, files: int) -> tuple[Floats, Floats]:
-    """Return the means of the columns of each file, and the number of videos of each; 0 / 0 is NaN.
+    """Return the means of the columns of each file, and its number of videos; the means of no video are NaN.
 
-    ``rows`` have for each file the sums of its columns, and the number of its videos in the last one.
+    ``rows`` have the same number of columns for each file: sums over videos, and in the last column their number.
     """
     parts = rows.reshape(*rows.shape[:-1], files, rows.shape[-1] // files)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -217,7 +229,7 @@ def average_files(rows: Floats, files: int) -> tuple[Floats, Floats]:
 
 
 def mean_of_files(values: Floats) -> Floats:
-    """Return the mean over the last axis, without files that have no reference of a video."""
+    """Return the mean over files, the last axis, without those that are NaN because they have no video."""
     present = ~np.isnan(values)
     with np.errstate(invalid="ignore", divide="ignore"):
         result: Floats = np.where(present, values, 0.0).sum(axis=-1) / present.sum(axis=-1)

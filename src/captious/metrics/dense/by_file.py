@@ -1,4 +1,4 @@
-"""Metrics of dense captions with each file of references by itself."""
+"""Metrics of dense captions, once for each file of references and once for their mean."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from captious.metrics.dense.soda import Soda
 
 
 def split_by_file(metrics: Sequence[str | Metric], captions: CaptionSet) -> list[str | Metric]:
-    """Replace each metric of dense captions by that of every file of references and the mean of these numbers.
+    """Replace each metric of dense captions by one metric per file of references, and one for the mean of all files.
 
     Metrics that name their files stay as they are.
     """

@@ -35,9 +35,9 @@ from captious.text.corpus_states import State
 from captious.text.ngram_tables import TextTable, run_indices
 from captious.text.tokenizers import find_tokenizer
 
-# What a prediction without a reference is compared with. densevid_eval draws random letters anew for each since June
-# 2019, which is one token that nobody writes. Before, it was a fixed text, of which METEOR's normalizer makes several
-# tokens, so that the reference grows.
+# The reference of a prediction that overlaps none. Since June 2019 densevid_eval draws random letters for each: one
+# token that nobody writes. Before, it was a fixed text, which METEOR's normalizer splits into several tokens, so that
+# the reference is longer and METEOR lower.
 UNMATCHED = {"2019": "qzxjvkwqyxjz", "2018": "abc123!@#"}
 LABELS = {"meteor": "METEOR", "rouge": "ROUGE-L", "cider": "CIDEr-D", "f": "F"}
 SHOWN_TIOU = 0.5
@@ -48,17 +48,18 @@ class Densecap(EventMetric):
     """Dense captioning after densevid_eval: captions are compared with the references that they overlap in time.
 
     For each threshold ``tiou`` every predicted event is paired with every reference event whose overlap in time, the
-    intersection over the union, reaches it; without one it is paired with a text that nobody writes. All pairs of a
-    video are one corpus: METEOR and BLEU come from counts summed over its pairs, ROUGE-L is the mean, and CIDEr-D
-    counts document frequencies over the pairs of the video, so that a video with one pair has 0. The value of a
-    threshold is the mean over videos, and the value of the metric the mean over thresholds.
+    intersection over the union, is at least the threshold. A predicted event that overlaps none is paired with a text
+    that nobody writes. All pairs of a video are one corpus: METEOR and BLEU come from counts summed over its pairs,
+    ROUGE-L is the mean, and CIDEr-D counts document frequencies over the pairs of the video, so that a video with one
+    pair has 0. The value of a threshold is the mean over videos, and the value of the metric the mean over thresholds.
 
     ``precision`` is the share of predictions that overlap some reference by *more* than the threshold, ``recall`` that
     of references, ``f`` the harmonic mean of both means at each threshold. Of several files of references the better
-    one counts, for each of precision and recall. ``rules=2018`` is the text of the program before June 2019, which
-    lowers METEOR; the other values do not change. ``idf=all`` counts document frequencies over the pairs of all videos.
-    ``files=joint`` pairs with the events of all files of references, ``files=each`` is the mean of the numbers of each
-    file, ``files=1`` the number of the first. ``most`` predictions of a video are read, the first in its file.
+    one counts, for each of precision and recall. ``rules=2018`` pairs unmatched predictions with the text of the
+    program before June 2019, which lowers METEOR; the other values do not change. ``idf=all`` counts document
+    frequencies over the pairs of all videos. ``files=joint`` pairs with the events of all files of references,
+    ``files=each`` is the mean of the numbers of each file, ``files=1`` the number of the first. Only the first ``most``
+    predictions of a video in its file are scored.
 
     >>> import captious
     >>> reference = {"v": {"duration": 9, "timestamps": [[0, 9]], "sentences": ["a dog"]}}
@@ -243,7 +244,7 @@ class Densecap(EventMetric):
             ["files", Column("tIoU", decimals=2), Column("pairs"), Column("value")],
             rows,
         )
-        shares = "" if self.value in ("precision", "recall") else "; a threshold's value is shared out by event"
+        shares = "" if self.value in ("precision", "recall") else "; a threshold's value is divided among events"
         return Breakdown(
             parts,
             unit="event",
@@ -276,22 +277,25 @@ class Densecap(EventMetric):
         number = np.zeros(len(best), dtype=np.int64)
         np.add.at(number, side[pairs.iou >= SHOWN_TIOU], 1)
         adds = np.zeros(len(best))
-        for place, value in enumerate(values):
-            adds += scale * value * self._share(corpus, place, best)
+        for position, value in enumerate(values):
+            adds += scale * value * self._compute_shares(corpus, position, best)
         for index, (start, end) in enumerate(events.times.tolist()):
             details = {"start": format_time(start), "end": format_time(end), "iou": float(best[index])}
             details["pairs"] = int(number[index])
             yield Contribution(f"{index + 1}. {events.texts[index].strip()}", float(adds[index]), None, details)
 
-    def _share(self, corpus: PairCorpus, place: int, best: Floats) -> Floats:
-        """Return the share of each event in the value of the only video at a threshold; shares add up to 1."""
-        threshold, _, numbers = corpus.pairings[place]
+    def _compute_shares(self, corpus: PairCorpus, position: int, best: Floats) -> Floats:
+        """Compute the share of each event in the value of the only video at a threshold; shares add up to 1.
+
+        ``position`` is that of the threshold, and ``best`` the largest overlap of each event.
+        """
+        threshold, _, numbers = corpus.pairings[position]
         if self.value in ("precision", "recall"):
             weights = (best > threshold).astype(np.float64)
         else:
-            # Sums of counts have no parts of their own: pairs share the value by what each has by itself.
+            # A value of summed counts is not a sum over pairs, so it is divided in proportion to the pairs' own values.
             by_pair = corpus.score_pairs(Rouge() if self.value == "cider" else self._inner)[numbers]
-            weights = np.bincount(corpus.events[place], weights=by_pair, minlength=len(best)).astype(np.float64)
+            weights = np.bincount(corpus.events[position], weights=by_pair, minlength=len(best)).astype(np.float64)
         total = weights.sum()
         return weights / total if total > 0 else weights
 
@@ -321,7 +325,7 @@ class PairCorpus:
     texts: CaptionSet
     """Distinct pairs of sentences, one item each."""
     pairings: Sequence[tuple[float, Ints, Ints]]
-    """For each threshold the video and the number of the sentences of each pair."""
+    """For each threshold: the threshold, the video of each pair, and its item in ``texts``."""
     events: Sequence[Ints]
     """For each threshold the predicted event of each pair."""
 
@@ -331,12 +335,14 @@ class PairCorpus:
         predicted, references = pairs.predicted, pairs.references
         lefts, rights = [], []
         for threshold in thresholds:
-            met = np.flatnonzero(pairs.iou >= threshold)
-            alone = np.ones(len(predicted.owners), dtype=np.bool_)
-            alone[pairs.left[met]] = False
-            alone &= pairs.has_references[predicted.owners]
-            lefts.append(np.concatenate([pairs.left[met], np.flatnonzero(alone)]))
-            rights.append(np.concatenate([pairs.right[met], np.full(int(alone.sum()), len(references.texts))]))
+            overlapping = np.flatnonzero(pairs.iou >= threshold)
+            is_unmatched = np.ones(len(predicted.owners), dtype=np.bool_)
+            is_unmatched[pairs.left[overlapping]] = False
+            is_unmatched &= pairs.has_references[predicted.owners]
+            # The text that nobody writes follows the references, so its index is their number.
+            unmatched_index = np.full(int(is_unmatched.sum()), len(references.texts))
+            lefts.append(np.concatenate([pairs.left[overlapping], np.flatnonzero(is_unmatched)]))
+            rights.append(np.concatenate([pairs.right[overlapping], unmatched_index]))
         distinct = TextPairs.of(
             predicted.texts, [*references.texts, unmatched], np.concatenate(lefts), np.concatenate(rights)
         )
@@ -358,8 +364,11 @@ class PairCorpus:
         return TextTable.of(self.texts, "ptb")
 
     def _get_rows(self, metric: CandidateMetric) -> Floats:
-        """Return the statistics of each distinct pair."""
-        score = lambda: np.asarray(metric.score_candidates(self.texts, Shared(None, "")).rows)  # noqa: E731
+        """Return the statistics of each distinct pair, computed once."""
+
+        def score() -> Floats:
+            return np.asarray(metric.score_candidates(self.texts, Shared(None, "")).rows)
+
         return self.texts.once(("rows", str(metric)), score)
 
     def score_pairs(self, metric: CandidateMetric) -> Floats:
@@ -384,16 +393,16 @@ class PairCorpus:
         pairs = self.pairs
         values = np.zeros((len(self.thresholds), self.items))
         for file in np.unique(pairs.files).tolist():
-            own = pairs.files == file
-            for place, threshold in enumerate(self.thresholds):
-                met = np.flatnonzero((pairs.iou > threshold) & own[pairs.right])
+            in_file = pairs.files == file
+            for row, threshold in enumerate(self.thresholds):
+                overlapping = np.flatnonzero((pairs.iou > threshold) & in_file[pairs.right])
                 if side == "precision":
-                    owners, total = pairs.predicted.owners[np.unique(pairs.left[met])], pairs.predicted.counts
+                    owners, total = pairs.predicted.owners[np.unique(pairs.left[overlapping])], pairs.predicted.counts
                 else:
-                    owners = pairs.references.owners[np.unique(pairs.right[met])]
-                    total = np.bincount(pairs.references.owners[own], minlength=self.items)
+                    owners = pairs.references.owners[np.unique(pairs.right[overlapping])]
+                    total = np.bincount(pairs.references.owners[in_file], minlength=self.items)
                 share = np.bincount(owners, minlength=self.items) / np.maximum(total, 1)
-                values[place] = np.maximum(values[place], share)
+                values[row] = np.maximum(values[row], share)
         return values
 
     def count_documents(self, n: int, numbers: Ints) -> Ints:
@@ -402,7 +411,10 @@ class PairCorpus:
         return np.bincount(gram[rows], minlength=self.table.ngrams(n).size)
 
     def _expand(self, n: int, captions: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return the rows of the n-gram table of each of these captions, their owners, and its n-grams and counts."""
+        """Return the rows of the n-gram table of these captions, one caption after the other.
+
+        Return the row numbers, the position of each row's caption, and the n-grams and counts of all rows of the table.
+        """
         gram, count, first, sizes = self.texts.once(("by caption", n), lambda: self._sort_by_caption(n))
         owners = np.repeat(np.arange(len(captions)), sizes[captions])
         return run_indices(first[captions], sizes[captions]), owners, gram, count
@@ -417,7 +429,7 @@ class PairCorpus:
     def cider(self, frequencies: PairFrequencies | None, file: int | None) -> Floats:
         """Return CIDEr-D of each video at each threshold; document frequencies are counted over the pairs of a video.
 
-        ``frequencies`` are those of the pairs of all videos, in place of these.
+        If ``frequencies`` are given, those of the pairs of all videos, they replace those of the video.
         """
         table, values = self.table, []
         bigrams = np.maximum(table.lengths - 1, 0)
@@ -425,15 +437,15 @@ class PairCorpus:
             prefix = _name_corpus(file, threshold)
             number = np.bincount(items, minlength=self.items)
             total = np.zeros(len(items))
-            ours, theirs = table.candidates[numbers], table.references[numbers]
+            candidates, references = table.candidates[numbers], table.references[numbers]
             for n in range(1, ORDERS + 1):
                 idf: _VideoIdf | _CommonIdf
                 if frequencies is None:
-                    idf = _VideoIdf(self, n, items, theirs, number)
+                    idf = _VideoIdf(self, n, items, references, number)
                 else:
                     idf = _CommonIdf(self, n, frequencies, prefix)
                 total += self._compare(n, items, numbers, idf)
-            total *= np.exp(-np.square(bigrams[ours] - bigrams[theirs]) / (2 * SIGMA**2)) * 10 / ORDERS
+            total *= np.exp(-np.square(bigrams[candidates] - bigrams[references]) / (2 * SIGMA**2)) * 10 / ORDERS
             summed = np.bincount(items, weights=total, minlength=self.items)
             values.append(summed / np.maximum(number, 1))
         return np.array(values)
@@ -451,19 +463,23 @@ class PairCorpus:
         rows = run_indices(first[numbers], sizes[numbers])
         squares = np.square(idf.weigh(items[owners], gram[rows])) * product[rows]
         dot = np.bincount(owners, weights=squares, minlength=len(numbers))
-        below = norms[0] * norms[1]
-        result: Floats = np.divide(dot, below, out=np.zeros(len(dot)), where=below > 0)
+        product_of_norms = norms[0] * norms[1]
+        result: Floats = np.divide(dot, product_of_norms, out=np.zeros(len(dot)), where=product_of_norms > 0)
         return result
 
     def _find_shared(self, n: int) -> tuple[Ints, Floats, Ints, Ints]:
-        """Return n-grams that both sentences of a pair have, with min(count, count') · count', sorted by pair."""
+        """Return the n-grams that both sentences of a pair have, with min(c, r) · r of their counts, sorted by pair.
+
+        c is the count in the candidate and r that in the reference. Return also the first row and the number of rows of
+        each pair.
+        """
         grams = self.table.ngrams(n)
         rows, first, _ = grams.matches  # a pair has one reference, so a row meets one other
         pair = self.table.item[grams.caption[rows]]
         order = np.argsort(pair, kind="stable")
-        ours, theirs = grams.count[rows].astype(np.float64), grams.count[first].astype(np.float64)
+        c, r = grams.count[rows].astype(np.float64), grams.count[first].astype(np.float64)
         sizes = np.bincount(pair, minlength=self.table.items)
-        product = (np.minimum(ours, theirs) * theirs)[order]
+        product = (np.minimum(c, r) * r)[order]
         return grams.gram[rows][order].astype(np.int64), product, np.cumsum(sizes) - sizes, sizes
 
 
@@ -481,8 +497,8 @@ class _VideoIdf:
         if not len(self.keys):
             return self.logarithms[items]
         keys = items * self.size + gram
-        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        frequency = np.where(self.keys[places] == keys, self.counts[places], 1)
+        index = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        frequency = np.where(self.keys[index] == keys, self.counts[index], 1)
         result: Floats = self.logarithms[items] - np.log(frequency)
         return result
 
@@ -492,8 +508,9 @@ class _CommonIdf:
 
     def __init__(self, corpus: PairCorpus, n: int, frequencies: PairFrequencies, prefix: str) -> None:
         counts, table = frequencies.counts, corpus.table
-        known = [counts.get(f"{prefix}{table.ngram(n, gram)}", 0) for gram in range(table.ngrams(n).size)]
-        self.weights = np.log(max(frequencies.pairs.get(prefix, 0), 1)) - np.log(np.maximum(known, 1))
+        pairs = max(frequencies.pairs.get(prefix, 0), 1)
+        df = [counts.get(f"{prefix}{table.ngram(n, gram)}", 0) for gram in range(table.ngrams(n).size)]
+        self.weights = np.log(pairs) - np.log(np.maximum(df, 1))
 
     def weigh(self, items: Ints, gram: Ints) -> Floats:
         """Return log N − log max(1, df) of n-grams."""

@@ -37,20 +37,21 @@ PARTS = {"precision": 0, "recall": 1, "f": 2}
 class Soda(EventMetric):
     """SODA: the best matching of predicted and reference events that keeps their order in time.
 
-    Events of both sides are sorted by their start. A pair counts its overlap in time, the intersection over the union,
-    times a score of its sentences; S is the largest sum over pairs of which no two cross and no event is used twice::
+    Events of both sides are sorted by their start. The gain of a pair is its overlap in time, the intersection over the
+    union, times a score of its sentences. S is the largest sum of gains over pairs of which no two cross and no event
+    is used twice::
 
         P = S / predicted events,  R = S / reference events,  F = 2PR / (P + R)
 
     The value of the metric is the mean over videos. ``score`` is the metric of a pair of sentences, METEOR as in
-    SODA_c; ``score=iou`` counts the overlap only, as SODA_d. The definition is that of the paper. The released program
-    gives METEOR the reference in place of the prediction and the other way round, so published numbers are probably
-    those of ``roles=exchanged``. METEOR weighs recall, so either may be higher.
+    SODA_c; with ``score=iou`` only the overlap counts, as in SODA_d. The definition is that of the paper. The released
+    program exchanges the prediction and the reference when it calls METEOR, so published numbers are probably those of
+    ``roles=exchanged``. METEOR weighs recall more than precision, so either may be higher.
 
-    Of several files of references, ``files=each`` is the mean of the numbers of each file, ``best`` takes the file with
-    the highest F of each video, ``merged`` puts the events of all files into one list, as the program does by default,
-    which halves recall; ``files=1`` is the number of the first file. Published values leave out videos without
-    predictions.
+    Of several files of references, ``files=each`` is the mean of the numbers of each file, and ``best`` takes the file
+    with the highest F of each video. ``merged`` puts the events of all files into one list, as the program does by
+    default, which halves recall with two files. ``files=1`` is the number of the first file. Published values leave out
+    videos without predictions.
 
     >>> import captious
     >>> reference = {"v": {"duration": 9, "timestamps": [[0, 9]], "sentences": ["a dog"]}}
@@ -116,7 +117,7 @@ class Soda(EventMetric):
 
     @property
     def corpus_state(self) -> type[State] | None:
-        """What the metric of a pair collects from the whole corpus, such as document frequencies."""
+        """The corpus state of the metric of a pair, such as document frequencies."""
         return None if self.inner is None else self.inner.corpus_state
 
     def prepare(self, captions: CaptionSet) -> Any:
@@ -126,10 +127,10 @@ class Soda(EventMetric):
         texts = tuple(map(clean_sentence, captions.references.values))
         owners, first = captions.references.owners, captions.references.offsets
         numbers = np.arange(len(texts)) - first[owners]
-        ids = tuple(f"{captions.ids[one]}#{number}" for one, number in zip(owners.tolist(), numbers, strict=True))
-        ends = np.arange(len(texts) + 1)
-        nothing = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
-        return self.inner.prepare(CaptionSet(ids, nothing, Ragged(texts, ends), name=captions.name))
+        ids = tuple(f"{captions.ids[owner]}#{number}" for owner, number in zip(owners.tolist(), numbers, strict=True))
+        no_candidates = Ragged((), np.zeros(len(texts) + 1, dtype=np.int64))
+        one_reference_each = Ragged(texts, np.arange(len(texts) + 1))
+        return self.inner.prepare(CaptionSet(ids, no_candidates, one_reference_each, name=captions.name))
 
     def score_items(self, captions: CaptionSet, state: Any) -> Scored:
         """Return for each file the value of a video, and 1."""
@@ -151,12 +152,12 @@ class Soda(EventMetric):
             tables = [np.array(tables)[best, np.arange(len(captions))]]
             present = [np.logical_or.reduce(present)]
         columns = []
-        for table, own in zip(tables, present, strict=True):
-            columns += [np.where(own, table[:, PARTS[self.value]], 0.0), own.astype(np.float64)]
+        for table, has_references in zip(tables, present, strict=True):
+            columns += [np.where(has_references, table[:, PARTS[self.value]], 0.0), has_references.astype(np.float64)]
         return Scored(np.stack(columns, axis=1), reasons)
 
     def _compute_stories(self, captions: CaptionSet, state: Any, file: int | None) -> Stories:
-        """Return the pairs of a file of references with what each counts."""
+        """Return the pairs of a file of references with their gains, computed once if the state is that of the set."""
         if self.corpus_state is not None:  # the state may be that of more videos
             return self._score_pairs(captions, state, file)
         key = ("soda", file, self.score, self.roles)
@@ -167,19 +168,20 @@ class Soda(EventMetric):
         gains = pairs.iou.copy()
         if self.inner is None:
             return Stories(pairs, gains, {})
-        met = np.flatnonzero(gains > 0)
-        texts = TextPairs.of(pairs.predicted.texts, pairs.references.texts, pairs.left[met], pairs.right[met])
+        # Only pairs that overlap are scored: the gain of the others is 0.
+        overlapping = np.flatnonzero(gains > 0)
+        left, right = pairs.left[overlapping], pairs.right[overlapping]
+        texts = TextPairs.of(pairs.predicted.texts, pairs.references.texts, left, right)
         texts = texts.exchange() if self.roles == "exchanged" else texts
-        measured = self.inner.measure(texts.captions, state)
-        values = measured.values[texts.numbers]
-        undefined = np.flatnonzero(np.isnan(values))
+        measurement = self.inner.measure(texts.captions, state)
+        values = measurement.values[texts.numbers]
         reasons = {
-            int(pairs.predicted.owners[pairs.left[met[one]]]): measured.reasons.get(
-                str(texts.numbers[one]), "a pair of sentences has no value"
+            int(pairs.predicted.owners[left[pair]]): measurement.reasons.get(
+                str(texts.numbers[pair]), "a pair of sentences has no value"
             )
-            for one in undefined.tolist()
+            for pair in np.flatnonzero(np.isnan(values)).tolist()
         }
-        gains[met] *= np.nan_to_num(values)
+        gains[overlapping] *= np.nan_to_num(values)
         return Stories(pairs, gains, reasons)
 
     def _compute_values(self, stories: Stories) -> Floats:
@@ -188,8 +190,7 @@ class Soda(EventMetric):
         total = stories.sums()
         precision = total / np.maximum(predicted, 1)
         recall = total / np.maximum(references, 1)
-        both = precision + recall
-        f = np.divide(2 * precision * recall, both, out=np.zeros(len(both)), where=both > 0)
+        f = np.divide(2 * precision * recall, precision + recall, out=np.zeros(len(total)), where=total > 0)
         return np.stack([precision, recall, f], axis=1)
 
     def aggregate(self, rows: Floats) -> Floats:
@@ -265,12 +266,13 @@ class Soda(EventMetric):
 
 @dataclass(frozen=True, eq=False)
 class Stories:
-    """All pairs of events of each video, in the order of time, with what each counts."""
+    """All pairs of events of each video, in the order of time, with their gains."""
 
     pairs: EventPairs
     gains: Floats
+    """The gain of each pair: overlap · score."""
     reasons: Mapping[int, str]
-    """Videos with a pair without a value."""
+    """The reason why a video has no value, by its index: one of its pairs has none."""
 
     def sums(self) -> Floats:
         """Return the largest sum of each video over pairs that do not cross."""
@@ -292,14 +294,16 @@ def compute_largest_sums(gains: Floats) -> Floats:
     """
     n, m = gains.shape
     sums = np.zeros((n + 1, m + 1))
+    # sums[i, j] = max(sums[i − 1, j], sums[i, j − 1], sums[i − 1, j − 1] + gain), a row at a time: the running maximum
+    # is the case of sums[i, j − 1].
     for row in range(n):
-        taken = np.maximum(sums[row, 1:], sums[row, :-1] + gains[row])
-        np.maximum.accumulate(taken, out=sums[row + 1, 1:])
+        without_left = np.maximum(sums[row, 1:], sums[row, :-1] + gains[row])
+        np.maximum.accumulate(without_left, out=sums[row + 1, 1:])
     return sums
 
 
 def find_matching(gains: Floats) -> list[tuple[int, int]]:
-    """Return the pairs of the largest sum, in their order.
+    """Return the pairs (row, column) of the largest sum, in their order.
 
     >>> find_matching(np.array([[0.5, 0.6], [0.0, 0.5]]))
     [(0, 0), (1, 1)]

@@ -281,8 +281,8 @@ class _Vectors:
         """Return the largest cosine of two words of the objects; exactly 1 if they share a word."""
         if set(one.words) & set(other.words):
             return 1.0
-        ours, theirs = ([self._rows[word] for word in each.words] for each in (one, other))
-        return float(min((self._vectors[ours] @ self._vectors[theirs].T).max(), 1.0))
+        first, second = ([self._rows[word] for word in each.words] for each in (one, other))
+        return float(min((self._vectors[first] @ self._vectors[second].T).max(), 1.0))
 
 
 def match_objects(

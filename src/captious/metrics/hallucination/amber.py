@@ -151,7 +151,7 @@ class Amber(Metric):
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more is better, which is so for coverage alone."""
+        """Whether more is better, which is so only for coverage."""
         return self.value == "cover"
 
     @property

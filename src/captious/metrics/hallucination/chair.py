@@ -465,5 +465,5 @@ def _format_truth(truth: ImageObjects) -> list[str]:
         return []
     lines = [f"in the image: {', '.join(sorted(truth.objects)) or 'nothing of the vocabulary'}"]
     if truth.captions_only:
-        lines.append(f"known from captions alone: {', '.join(sorted(truth.captions_only))}")
+        lines.append(f"known only from captions: {', '.join(sorted(truth.captions_only))}")
     return lines

@@ -63,11 +63,11 @@ NO_QUESTIONS = "no questions"
 NO_ANSWERS = "no stored answers"
 
 
-class OwnQuestions(NamedTuple):
+class QuestionList(NamedTuple):
     """The questions of one item."""
 
     key: str
-    """What the file calls the item."""
+    """The name of the item in the file."""
     questions: tuple[ItemQuestion, ...]
 
 
@@ -84,7 +84,7 @@ class AskedItem(NamedTuple):
     """An item with its questions and their options."""
 
     item: Item
-    own: OwnQuestions
+    question_list: QuestionList
     options: list[AnswerOptions]
 
 
@@ -144,7 +144,7 @@ class QuestionMetric(JudgedMetric):
 
     @property
     def strict(self) -> bool:
-        """Whether the server is to hold a reply to a JSON schema."""
+        """Whether the server must make a reply follow a JSON schema."""
         return False
 
     @property
@@ -196,13 +196,12 @@ class QuestionMetric(JudgedMetric):
 
     def _refuse_unfit_questions(self, captions: CaptionSet, setup: JudgeSetup) -> None:
         for item in captions:
-            own = find_item_questions(item, setup.tables, self.answers == COLUMN)
-            if isinstance(own, Failure) or not self.gold:
+            asked = find_item_questions(item, setup.tables, self.answers == COLUMN)
+            if isinstance(asked, Failure) or not self.gold:
                 continue
-            for one in own.questions:
-                self.refuse_unfit_question(
-                    one, f"{get_source_name(setup, captions)}: item {own.key!r}: question {one.id}"
-                )
+            for question in asked.questions:
+                where = f"{get_source_name(setup, captions)}: item {asked.key!r}: question {question.id}"
+                self.refuse_unfit_question(question, where)
         if self.answers and not self.sees and (captions.candidates.counts > 1).any():
             id = captions.ids[int(np.argmax(captions.candidates.counts > 1))]
             raise InputError(f"{self.name}: item {id!r} has several captions, and stored answers are those of one")
@@ -225,11 +224,12 @@ class QuestionMetric(JudgedMetric):
         """List each item with its questions and their options, or a Failure if it has none."""
         items: list[AskedItem | Failure] = []
         for item in captions:
-            own = find_item_questions(item, setup.tables, self.answers == COLUMN)
-            if isinstance(own, Failure) or not own.questions:
-                items.append(own if isinstance(own, Failure) else Failure(NO_QUESTIONS))
+            asked = find_item_questions(item, setup.tables, self.answers == COLUMN)
+            if isinstance(asked, Failure) or not asked.questions:
+                items.append(asked if isinstance(asked, Failure) else Failure(NO_QUESTIONS))
             else:
-                items.append(AskedItem(item, own, [self.list_options(own.key, one) for one in own.questions]))
+                options = [self.list_options(asked.key, question) for question in asked.questions]
+                items.append(AskedItem(item, asked, options))
         return items
 
     def _has_logprobs(self, setup: JudgeSetup, ask: bool) -> bool:
@@ -242,7 +242,7 @@ class QuestionMetric(JudgedMetric):
         prompt, item = setup.prompts["question"], asked.item
         images = (item.fields["image"],) if self.sees else ()
         caption = {} if self.sees else {"caption": quote(item.candidate)}
-        pairs = list(zip(asked.own.questions, asked.options, strict=True))
+        pairs = list(zip(asked.question_list.questions, asked.options, strict=True))
         if self.together:
             shown = [f"{one.text}\n{options.lines}" if self.gold else one.text for one, options in pairs]
             lines = [f"{number}. {text}" for number, text in enumerate(shown, 1)]
@@ -282,7 +282,7 @@ class QuestionMetric(JudgedMetric):
         return [
             self._score_failure(one)
             if isinstance(one, Failure)
-            else self._score_answers(one.own.questions, next(lists))
+            else self._score_answers(one.question_list.questions, next(lists))
             for one in asked
         ]
 
@@ -320,7 +320,7 @@ class QuestionMetric(JudgedMetric):
 
     def _find_stored_answers(self, asked: AskedItem, setup: JudgeSetup) -> list[ChosenAnswer | Failure] | Failure:
         """Find the stored answers in a file or a column."""
-        given = find_stored_answers(asked.item, asked.own, setup.tables)
+        given = find_stored_answers(asked.item, asked.question_list, setup.tables)
         if isinstance(given, Failure):
             return [given] * len(asked.options) if self.missing == "wrong" else given
         return [
@@ -398,7 +398,7 @@ class GroupedQuestions(QuestionMetric):
     ask: Literal["each", "together"] = "each"
     """Whether each question is a call of its own, or all those about a caption are one."""
     schema: bool = False
-    """Whether the server is to hold a reply to a JSON schema, which changes what a model says."""
+    """Whether the server must make a reply follow a JSON schema, which changes what a model says."""
 
     @property
     def together(self) -> bool:
@@ -407,35 +407,35 @@ class GroupedQuestions(QuestionMetric):
 
     @property
     def strict(self) -> bool:
-        """Whether the server is to hold a reply to a JSON schema."""
+        """Whether the server must make a reply follow a JSON schema."""
         return self.schema
 
 
 def find_item_questions(
     item: Item, tables: Mapping[str, QuestionTable], answered: bool = False
-) -> OwnQuestions | Failure:
+) -> QuestionList | Failure:
     """Find the questions of an item: in a file, in its column, or next to its stored answers.
 
     ``answered`` says that the column of answers has those of a model, and not the right ones.
     """
     if table := tables.get(QUESTION_COLUMN):
         match = table.find(item.id, item.fields.get("image"))
-        return OwnQuestions(*match) if match else Failure(NO_QUESTIONS)
+        return QuestionList(*match) if match else Failure(NO_QUESTIONS)
     columns = [name for name in (QUESTION_COLUMN, EVENT_COLUMN) if item.fields.get(name) is not None]
     if columns:
         fields = {"id": item.id.rpartition("#")[0] or item.id, columns[0]: item.fields[columns[0]]}
         if columns[0] == QUESTION_COLUMN and not answered and item.fields.get(ANSWER_COLUMN) is not None:
             fields[ANSWER_COLUMN] = item.fields[ANSWER_COLUMN]
-        ((key, own),) = build_table([Row(f"item {item.id!r}", fields)], "column").questions.items()
-        return OwnQuestions(key, own)
+        ((key, questions),) = build_table([Row(f"item {item.id!r}", fields)], "column").questions.items()
+        return QuestionList(key, questions)
     if table := tables.get(ANSWER_COLUMN):
         match = table.find(item.id, item.fields.get("image"))
-        return OwnQuestions(*match) if match else Failure(NO_ANSWERS)
+        return QuestionList(*match) if match else Failure(NO_ANSWERS)
     return Failure(NO_QUESTIONS)
 
 
 def find_stored_answers(
-    item: Item, own: OwnQuestions, tables: Mapping[str, QuestionTable]
+    item: Item, asked: QuestionList, tables: Mapping[str, QuestionTable]
 ) -> list[str | Failure] | Failure:
     """Find the stored answers to an item's questions: in a file, by question text or else by id, or in a column."""
     if table := tables.get(ANSWER_COLUMN):
@@ -444,13 +444,13 @@ def find_stored_answers(
             return Failure(NO_ANSWERS)
         by_text = {one.text: one.given for one in match[1] if one.text}
         by_id = {one.id: one.given for one in match[1]}
-        given = [by_text.get(one.text) if one.text in by_text else by_id.get(one.id) for one in own.questions]
+        given = [by_text.get(one.text) if one.text in by_text else by_id.get(one.id) for one in asked.questions]
         return [Failure(NO_ANSWERS) if one is None else one for one in given]
     column = item.fields.get(ANSWER_COLUMN)
     if not isinstance(column, (list, tuple)):
         return Failure(NO_ANSWERS)
-    if len(column) != len(own.questions):
-        return Failure(f"{len(column)} answers for {len(own.questions)} questions")
+    if len(column) != len(asked.questions):
+        return Failure(f"{len(column)} answers for {len(asked.questions)} questions")
     return [Failure(NO_ANSWERS) if one is None else str(one) for one in column]
 
 

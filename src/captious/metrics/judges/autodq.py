@@ -82,7 +82,7 @@ class AutoDQ(FactMetric):
     empty: Literal["nan", "one"] = "nan"
     """What a text without events gets."""
     schema: bool = False
-    """Whether the server is to hold the checks to a JSON schema, which changes what a model says."""
+    """Whether the server must make the checks follow a JSON schema, which changes what a model says."""
 
     name: ClassVar[str] = "autodq"
     citation: ClassVar[str] = (

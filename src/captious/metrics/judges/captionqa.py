@@ -14,7 +14,7 @@ from captious.metrics.judges._question_metric import (
     COLUMN,
     AnswerMark,
     GroupedQuestions,
-    OwnQuestions,
+    QuestionList,
     find_item_questions,
 )
 from captious.metrics.judges.judged import JudgeSetup
@@ -135,7 +135,7 @@ class CaptionQA(GroupedQuestions):
         """Score items as points and questions; a note says how much "cannot" to every question would earn."""
         scored = super().score_items(captions, state)
         lists = [find_item_questions(item, state.value.tables, self.answers == COLUMN) for item in captions]
-        questions = [one for own in lists if isinstance(own, OwnQuestions) for one in own.questions]
+        questions = [one for own in lists if isinstance(own, QuestionList) for one in own.questions]
         if self.value != "score" or not questions:
             return scored
         silent = [0.0 if self.is_yes_no(one) else self.mark(one, ChosenAnswer(CANNOT)).points for one in questions]

@@ -44,7 +44,7 @@ class Clair(JudgedMetric):
     """
 
     schema: bool = False
-    """Whether the server is to hold the reply to a JSON schema, which changes what a model says."""
+    """Whether the server must make the reply follow a JSON schema, which changes what a model says."""
     reason: bool = True
     """Whether the judge is asked why."""
 

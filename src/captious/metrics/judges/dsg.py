@@ -76,12 +76,14 @@ class Dsg(QuestionMetric):
         return [one if isinstance(one, Failure) else self._find_unknown_parent(one) or one for one in items]
 
     def _find_unknown_parent(self, asked: AskedItem) -> Failure | None:
-        ids = {one.id for one in asked.own.questions}
-        unknown = [(one.id, parent) for one in asked.own.questions for parent in one.parents if parent not in ids]
+        ids = {one.id for one in asked.question_list.questions}
+        unknown = [
+            (one.id, parent) for one in asked.question_list.questions for parent in one.parents if parent not in ids
+        ]
         if not unknown or not self.dependencies:
             return None
         id, parent = unknown[0]
-        return Failure(f"{UNKNOWN_PARENT}: question {id} of item {asked.own.key!r} depends on {parent!r}")
+        return Failure(f"{UNKNOWN_PARENT}: question {id} of item {asked.question_list.key!r} depends on {parent!r}")
 
     def score_items(self, captions: CaptionSet, state: Shared[JudgeSetup]) -> Scored:
         """Score items as shares of questions; warn if parents cannot be read."""

@@ -108,7 +108,7 @@ class _Rating(SmoothedMetric):
     def hint(self, reason: str) -> str:
         """Say what helps if the model cannot see images."""
         blind = "image" in self.needs and reason.startswith("status") and "image" in reason
-        return "; fleur(context=references) judges by the references alone" if blind else super().hint(reason)
+        return "; fleur(context=references) judges only by the references" if blind else super().hint(reason)
 
 
 def _get_raw_rating(verdict: JudgeVerdict) -> str:

@@ -164,7 +164,7 @@ class JudgedMetric(MeanMetric):
     candidates_together: ClassVar[bool] = False
     """Whether all candidates of an item are judged as one; otherwise each is, and the item has their mean."""
     counted: ClassVar[tuple[str, ...]] = ()
-    """What the signature counts beside unreadable replies."""
+    """What the signature counts besides unreadable replies."""
     row_size: ClassVar[int] = 2
     """The statistics of a row."""
     part_unit: ClassVar[str] = "verdict"
@@ -375,7 +375,7 @@ def read_prompt(path: str | Path, fields: Sequence[str]) -> str:
         text.format(**dict.fromkeys(fields, ""))
     except (KeyError, IndexError, ValueError, AttributeError) as error:
         braces = " and ".join(f"{{{name}}}" for name in fields)
-        raise InputError(f"{path}: {error} in braces, expected {braces} alone; other braces are doubled") from None
+        raise InputError(f"{path}: {error} in braces, expected only {braces}; other braces are doubled") from None
     for name in fields:
         if f"{{{name}}}" not in text:
             raise InputError(f"{path}: has no {{{name}}}, which stands for what is judged")

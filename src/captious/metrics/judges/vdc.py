@@ -25,14 +25,14 @@ from captious.metrics.judges.judged import (
 from captious.models.chat.judge import ask_and_parse
 from captious.models.chat.messages import Failure, Reply, Request, Turn
 
-# The highest score of an answer.
-MOST = 5.0
+# Highest score of an answer.
+MAX_SCORE = 5.0
 # Token limits of the two replies: an answer, and its comparison with the right answer.
 ANSWER_TOKENS, VERDICT_TOKENS = 64, 48
 # Placeholder in dry runs for an answer that is not known yet: 40 characters, a typical length.
 USUAL_ANSWER = " " * 40
-# Typical number of tokens of an answer and of a comparison, for dry runs.
-PLANNED = (12, 14)
+# Typical numbers of tokens of the two replies, for dry runs.
+USUAL_ANSWER_TOKENS, USUAL_VERDICT_TOKENS = 12, 14
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Vdc(QuestionMetric):
     @property
     def range(self) -> tuple[float, float]:
         """A score goes up to 5."""
-        return (0.0, 1.0 if self.value == "accuracy" else MOST)
+        return (0.0, 1.0 if self.value == "accuracy" else MAX_SCORE)
 
     def read_prompts(self) -> dict[str, str]:
         """Read the prompts by name."""
@@ -110,7 +110,7 @@ class Vdc(QuestionMetric):
         prompt, pairs = setup.prompts["vdc_answer"], []
         for asked in items:
             caption = quote(asked.item.candidate)
-            for one in asked.own.questions:
+            for one in asked.question_list.questions:
                 text = prompt.format(caption=caption, question=one.text).strip()
                 pairs.append((one, Request((Turn("user", text),), max_tokens=ANSWER_TOKENS)))
         return pairs
@@ -130,21 +130,17 @@ class Vdc(QuestionMetric):
         items = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
         pairs = self._pair_requests(items, setup)
         unanswered = set(setup.judge.find_unanswered([request for _, request in pairs])[0].values())
-        known, unknown = list[Request](), list[Request]()
+        comparisons, placeholders = list[Request](), list[Request]()
         for question, request in pairs:
-            try:
-                if request in unanswered:
-                    raise InputError("the first call is not stored")
-                # Replaying raises InputError too if it would have to ask again, as after an unreadable reply.
-                (given,) = ask_and_parse(setup.as_replay().judge, [request], read_answer)
-            except InputError:
-                unknown.append(self._build_comparison_request(question, USUAL_ANSWER, setup))
-            else:
-                known += [] if isinstance(given, Failure) else [self._build_comparison_request(question, given, setup)]
-        plan = plan_requests(setup.judge, [request for _, request in pairs], PLANNED[0])
-        tokens = sum(request.estimated_tokens for request in unknown)
-        plan += CallPlan(len(unknown), 0, tokens, PLANNED[1] * len(unknown))
-        return plan + plan_requests(setup.judge, known, PLANNED[1])
+            given = None if request in unanswered else _replay_answer(request, setup)
+            if given is None:
+                placeholders.append(self._build_comparison_request(question, USUAL_ANSWER, setup))
+            elif not isinstance(given, Failure):  # an answer that failed is not compared
+                comparisons.append(self._build_comparison_request(question, given, setup))
+        plan = plan_requests(setup.judge, [request for _, request in pairs], USUAL_ANSWER_TOKENS)
+        tokens = sum(request.estimated_tokens for request in placeholders)
+        plan += CallPlan(len(placeholders), 0, tokens, USUAL_VERDICT_TOKENS * len(placeholders))
+        return plan + plan_requests(setup.judge, comparisons, USUAL_VERDICT_TOKENS)
 
     def ask_model(self, asked: Sequence[AskedItem], setup: JudgeSetup) -> list[list[ChosenAnswer | Failure] | Failure]:
         """Ask the model every question, then ask it to compare each answer with the right one.
@@ -161,24 +157,34 @@ class Vdc(QuestionMetric):
             read_comparison,
             what=f"{self.label}: comparing",
         )
+        # Every "not compared" is replaced below, because each answer that could be read was compared.
         results: list[ChosenAnswer | Failure] = [
-            one if isinstance(one, Failure) else Failure("not compared") for one in given
+            answer if isinstance(answer, Failure) else Failure("not compared") for answer in given
         ]
-        for index, one in zip(answered, compared, strict=True):
-            results[index] = one if isinstance(one, Failure) else one._replace(text=str(given[index]))
+        for index, verdict in zip(answered, compared, strict=True):
+            results[index] = verdict if isinstance(verdict, Failure) else verdict._replace(text=str(given[index]))
         remaining = iter(results)  # in the order of the items and their questions
-        return [[next(remaining) for _ in one.own.questions] for one in asked]
+        return [[next(remaining) for _ in one.question_list.questions] for one in asked]
 
     def read_stored(self, text: str, options: AnswerOptions) -> ChosenAnswer | Failure:
         """Read a stored verdict: yes or no for the accuracy, points for the score."""
         try:
             if self.value == "accuracy":
                 return ChosenAnswer(text, accepted=read_word(text))
-            points = parse_number(text, 0, MOST)
+            points = parse_number(text, 0, MAX_SCORE)
             # Stored points come without a verdict; this one is only shown, the value is the points.
-            return ChosenAnswer(text, accepted=points > MOST / 2, score=points)
+            return ChosenAnswer(text, accepted=points > MAX_SCORE / 2, score=points)
         except ValueError as error:
             return Failure(f"unreadable answer: {error}")
+
+
+def _replay_answer(request: Request, setup: JudgeSetup) -> str | Failure | None:
+    """Return the stored answer to a question; None if the model would be asked again, as after an unreadable reply."""
+    try:
+        (answer,) = ask_and_parse(setup.as_replay().judge, [request], read_answer)
+    except InputError:  # a replay refuses to ask
+        return None
+    return answer
 
 
 def read_answer(reply: Reply) -> str:
@@ -199,5 +205,5 @@ def read_comparison(reply: Reply) -> ChosenAnswer:
     word = str(answer.get("same", "")).strip().lower()
     if word not in ("yes", "no", "true", "false"):
         raise ValueError(f"same is {shorten(word)}, expected yes or no")
-    score = parse_number(answer["score"], 0, MOST)
-    return ChosenAnswer("", reason=f"{score:g} of {MOST:g} points", accepted=word in ("yes", "true"), score=score)
+    score = parse_number(answer["score"], 0, MAX_SCORE)
+    return ChosenAnswer("", reason=f"{score:g} of {MAX_SCORE:g} points", accepted=word in ("yes", "true"), score=score)

@@ -267,13 +267,13 @@ def _count_depth(starts: Ints, ends: Ints, size: int) -> Ints:
 
 def find_matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Matches:
     """Find all matches of candidates with references, both given by the index of the caption; captions may recur."""
-    ours, theirs = batch.sentences[candidates], batch.sentences[references]
-    pair, one, other, found = batch.similar.find_pairs(batch.words, theirs, ours)
+    candidate_spans, reference_spans = batch.sentences[candidates], batch.sentences[references]
+    pair, one, other, found = batch.similar.find_pairs(batch.words, reference_spans, candidate_spans)
     modules = batch.similar.values[found]
-    one, other = one - theirs.first[pair], other - ours.first[pair]
+    one, other = one - reference_spans.first[pair], other - candidate_spans.first[pair]
     in_place = np.bincount(pair[(one == other) & (modules & 1 << EXACT > 0)], minlength=len(references))
     # Captions of the same words match exactly and in no other way.
-    same = (ours.sizes == theirs.sizes) & (in_place == ours.sizes)
+    same = (candidate_spans.sizes == reference_spans.sizes) & (in_place == candidate_spans.sizes)
     modules = np.where(same[pair], modules & 1 << EXACT, modules)
     parts: list[tuple[Ints, ...]] = []
     for module in (EXACT, STEM, SYNONYM):
@@ -282,7 +282,7 @@ def find_matches(batch: SentenceBatch, candidates: Ints, references: Ints) -> Ma
         parts.append((pair[chosen], one[chosen], single, other[chosen], single, np.full(len(chosen), module)))
     parts += _find_phrasal_matches(batch, candidates, references, ~same)
     pair, one, size, other, other_size, used = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    rows, other_rows = Spans.of(theirs.sizes), Spans.of(ours.sizes)
+    rows, other_rows = Spans.of(reference_spans.sizes), Spans.of(candidate_spans.sizes)
     start, other = rows.first[pair] + one, other_rows.first[pair] + other
     order = np.argsort(start, kind="stable")
     columns = (pair, start, start + size, other, other + other_size, used)
@@ -293,17 +293,20 @@ def _find_phrasal_matches(
     batch: SentenceBatch, candidates: Ints, references: Ints, wanted: Bools
 ) -> Iterator[tuple[Ints, ...]]:
     """Yield paraphrase matches: first those listed under the reference's phrase, then under the candidate's."""
-    ours, theirs = batch.occurrences[candidates], batch.occurrences[references]
-    pair, one, other, found = batch.paraphrases.find_pairs(batch.phrases, theirs, ours)
+    candidate_spans, reference_spans = batch.occurrences[candidates], batch.occurrences[references]
+    pair, one, other, found = batch.paraphrases.find_pairs(batch.phrases, reference_spans, candidate_spans)
     chosen = np.flatnonzero(wanted[pair])
     pair, one, other, found = pair[chosen], one[chosen], other[chosen], found[chosen]
     start = batch.phrase_starts[one] - batch.sentences.first[references[pair]]
     other_start = batch.phrase_starts[other] - batch.sentences.first[candidates[pair]]
     size, other_size = batch.phrase_sizes[one], batch.phrase_sizes[other]
-    there = batch.paraphrases.values[found]
-    here = batch.paraphrases.values[batch.paraphrases.find(batch.phrases[other], batch.phrases[one])]
+    reference_rank = batch.paraphrases.values[found]
+    candidate_rank = batch.paraphrases.values[batch.paraphrases.find(batch.phrases[other], batch.phrases[one])]
     module = np.full(len(pair), PARAPHRASE)
-    for rank, keys in ((there, (other_start, there, size)), (here, (here, other_size, other_start))):
+    for rank, keys in (
+        (reference_rank, (other_start, reference_rank, size)),
+        (candidate_rank, (candidate_rank, other_size, other_start)),
+    ):
         order = np.lexsort((*keys, start, pair))
         order = order[rank[order] >= 0]
         columns = (pair, start, size, other_start, other_size, module)

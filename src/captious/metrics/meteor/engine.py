@@ -447,18 +447,18 @@ def align_best(
     texts = (references[best], candidate)
     reference, words = (normalize(clean(text)[0], tables.prefixes, tables.language) for text in texts)
     spans = batch.sentences[np.array([numbers[text] for text in texts])]
-    theirs, ours = (
+    reference_function, candidate_function = (
         batch.function[first : first + size].tolist() for first, size in zip(spans.first, spans.sizes, strict=True)
     )
     alignment = [WordMatch(*row) for row in np.stack(columns, axis=1)[taken].tolist()]
-    return Aligned(best, words, reference, alignment, (theirs, ours), rows[0])
+    return Aligned(best, words, reference, alignment, (reference_function, candidate_function), rows[0])
 
 
 def weigh_match(match: WordMatch, function: tuple[list[bool], list[bool]], tuning: Parameters) -> tuple[float, float]:
     """Return what a match adds to the weighted matches of the reference and of the candidate."""
-    theirs, ours = function
+    reference_function, candidate_function = function
     sides: list[float] = []
-    for words in (theirs[match.start : match.end], ours[match.other : match.other_end]):
+    for words in (reference_function[match.start : match.end], candidate_function[match.other : match.other_end]):
         functional = sum(words)
         content = len(words) - functional
         sides.append(tuning.weights[match.module] * (tuning.delta * content + (1 - tuning.delta) * functional))

@@ -275,7 +275,7 @@ def load(named: str | None = None, modules: Sequence[str] = ()) -> Tables:
     tables = _find(named)
     if "paraphrase" in modules and not tables.has_paraphrases:
         raise InputError(
-            "meteor: paraphrase-en.gz is missing from these tables: add it beside meteor-1.5.jar, "
+            "meteor: paraphrase-en.gz is missing from these tables: put it next to meteor-1.5.jar, "
             "or use meteor(modules=exact+stem+synonym)"
         )
     return tables

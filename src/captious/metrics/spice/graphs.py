@@ -260,25 +260,25 @@ def score_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, m
 
     F, precision and recall are NaN if the references have no tuple of the subset.
     """
-    ours, theirs = candidate.tuples(subset), reference.tuples(subset)
-    hits = sum(match_tuples(ours, theirs, candidate.merge, matching))
-    counts = (hits, len(ours) - hits, len(theirs) - hits)
-    if not theirs and subset != "all":
+    candidate_tuples, reference_tuples = candidate.tuples(subset), reference.tuples(subset)
+    hits = sum(match_tuples(candidate_tuples, reference_tuples, candidate.merge, matching))
+    counts = (hits, len(candidate_tuples) - hits, len(reference_tuples) - hits)
+    if not reference_tuples and subset != "all":
         return np.array([np.nan, np.nan, np.nan, *counts])
     if not hits:
         return np.array([0.0, 0.0, 0.0, *counts])
-    precision, recall = hits / len(ours), hits / len(theirs)
+    precision, recall = hits / len(candidate_tuples), hits / len(reference_tuples)
     return np.array([2 * precision * recall / (precision + recall), precision, recall, *counts])
 
 
 def compare_graphs(candidate: SceneGraph, reference: SceneGraph, subset: Subset, matching: Matching) -> Graph:
     """Return the candidate's tuples, each matched or not, and the unmatched tuples of the reference."""
-    ours, theirs = candidate.tuples(subset), reference.tuples(subset)
-    marks = match_tuples(ours, theirs, candidate.merge, matching)
-    others = match_tuples(theirs, ours, candidate.merge, matching)
+    candidate_tuples, reference_tuples = candidate.tuples(subset), reference.tuples(subset)
+    marks = match_tuples(candidate_tuples, reference_tuples, candidate.merge, matching)
+    others = match_tuples(reference_tuples, candidate_tuples, candidate.merge, matching)
     return Graph(
-        [Statement(get_labels(one), mark) for one, mark in zip(ours, marks, strict=True)],
-        [get_labels(one) for one, mark in zip(theirs, others, strict=True) if not mark],
+        [Statement(get_labels(one), mark) for one, mark in zip(candidate_tuples, marks, strict=True)],
+        [get_labels(one) for one, mark in zip(reference_tuples, others, strict=True) if not mark],
     )
 
 

@@ -50,10 +50,10 @@ class SceneGraphs(Result):
             tuples = graph.tuples()
             record = {"id": self.captions.ids[item], "caption": text, "tuples": [get_labels(one) for one in tuples]}
             if self.references is not None:
-                theirs = self.references[item].tuples()
-                record["matched"] = match_tuples(tuples, theirs, graph.merge, "any")
-                record["reference_tuples"] = [get_labels(one) for one in theirs]
-                record["reference_matched"] = match_tuples(theirs, tuples, graph.merge, "any")
+                reference_tuples = self.references[item].tuples()
+                record["matched"] = match_tuples(tuples, reference_tuples, graph.merge, "any")
+                record["reference_tuples"] = [get_labels(one) for one in reference_tuples]
+                record["reference_matched"] = match_tuples(reference_tuples, tuples, graph.merge, "any")
             records.append(record)
         return records
 

@@ -157,10 +157,10 @@ class Spice(MeanMetric):
         drawings, texts = self._compare_graphs(item, 0, state), item.candidates.values
         parts, formulas = [], []
         for rank, graph in enumerate(drawings):
-            ours, hits = len(graph.statements), sum(bool(one.matched) for one in graph.statements)
+            candidate_size, hits = len(graph.statements), sum(bool(one.matched) for one in graph.statements)
             # Not hits + missed: if several tuples may match the same one, the two sides have different numbers of hits.
-            theirs = len(self.graphs(item, state)[1][0].tuples(self.subset))
-            each = 2 / (ours + theirs) / len(drawings) if hits else 0.0
+            reference_size = len(self.graphs(item, state)[1][0].tuples(self.subset))
+            each = 2 / (candidate_size + reference_size) / len(drawings) if hits else 0.0
             tuples = {
                 "matched": [one.parts for one in graph.statements if one.matched],
                 "wrong": [one.parts for one in graph.statements if not one.matched],
@@ -170,7 +170,7 @@ class Spice(MeanMetric):
                 for one in members:
                     details = {"result": result, "kind": KINDS[len(one)]}
                     parts.append(Contribution(", ".join(one), each if result == "matched" else 0.0, rank, details))
-            formulas.append(f"2 · {hits} / ({ours} + {theirs})")
+            formulas.append(f"2 · {hits} / ({candidate_size} + {reference_size})")
         mean = f"mean over {len(formulas)} candidates of " if len(formulas) > 1 else ""
         return Breakdown(
             parts,
@@ -188,26 +188,30 @@ class Spice(MeanMetric):
     def _score_soft(self, captions: CaptionSet) -> Floats:
         """Compute the soft value of each candidate; every distinct phrase is encoded once."""
         owners = captions.candidates.owners.tolist()
-        ours, theirs, encode = self._collect_phrases(captions)
-        references = list(map(encode, theirs))
+        candidate_phrases, reference_phrases, encode = self._collect_phrases(captions)
+        references = list(map(encode, reference_phrases))
         return np.array(
             [
                 compute_soft_score(encode(phrases), references[owner], self.subset)
-                for phrases, owner in zip(ours, owners, strict=True)
+                for phrases, owner in zip(candidate_phrases, owners, strict=True)
             ],
             dtype=np.float64,
         )
 
     def _break_down_soft(self, item: CaptionSet) -> Breakdown:
         """List the phrases of the caption, each with the nearest phrase of the references."""
-        ours, (theirs,), encode = self._collect_phrases(item)
+        candidate_phrases, (reference_phrases,), encode = self._collect_phrases(item)
         parts = []
-        for rank, phrases in enumerate(ours):
-            cosines = encode(phrases) @ encode(theirs).T if phrases and theirs else np.zeros((0, 0))
+        for rank, phrases in enumerate(candidate_phrases):
+            cosines = (
+                encode(phrases) @ encode(reference_phrases).T if phrases and reference_phrases else np.zeros((0, 0))
+            )
             for phrase, row in zip(phrases, cosines, strict=False):
                 best = int(np.argmax(row))
-                details = {"nearest": theirs[best], "cosine": float(row[best])}
-                parts.append(Contribution(phrase, float(row[best]) / len(phrases) / len(ours), rank, details))
+                details = {"nearest": reference_phrases[best], "cosine": float(row[best])}
+                parts.append(
+                    Contribution(phrase, float(row[best]) / len(phrases) / len(candidate_phrases), rank, details)
+                )
         return Breakdown(
             parts,
             unit="phrase",
@@ -223,19 +227,21 @@ class Spice(MeanMetric):
         """Return the phrases of each candidate and of each item's references, and a function that encodes phrases."""
         texts = (*captions.candidates.values, *captions.references.values)
         tuples = parse_facts(texts, self.parser, self.legacy_fragments)
-        ours = [list_phrases(tuples[text], self.subset) for text in captions.candidates.values]
-        theirs = [
+        candidate_phrases = [list_phrases(tuples[text], self.subset) for text in captions.candidates.values]
+        reference_phrases = [
             list_phrases((fact for text in captions.references[item] for fact in tuples[text]), self.subset)
             for item in range(len(captions))
         ]
-        distinct = list(dict.fromkeys(phrase for lists in (ours, theirs) for one in lists for phrase in one))
+        distinct = list(
+            dict.fromkeys(phrase for lists in (candidate_phrases, reference_phrases) for one in lists for phrase in one)
+        )
         row = {phrase: number for number, phrase in enumerate(distinct)}
         vectors = sentence_vectors(distinct, self.weights)
 
         def encode(phrases: list[str]) -> Floats:
             return vectors[[row[phrase] for phrase in phrases]].astype(np.float64)
 
-        return ours, theirs, encode
+        return candidate_phrases, reference_phrases, encode
 
     def graphs(self, captions: CaptionSet, state: Shared[SpiceResources]) -> tuple[list[SceneGraph], list[SceneGraph]]:
         """Return the graph of each candidate, and that of each item's references; cached per set."""

@@ -97,7 +97,7 @@ class StyleWords(Result):
             Column("captions", bar=True),
         ]
         breaks = [index for index in range(1, len(rows)) if rows[index][:2] != rows[index - 1][:2]]
-        note = "CNG is the contrastive score; captions: how many of the style's captions hold the n-gram."
+        note = "CNG is the contrastive score; captions: how many of the style's captions contain the n-gram."
         charts = [_draw_chart(style, words) for style, words in self.words.items()]
         return Document(
             "N-grams with the highest contrastive score",
@@ -267,7 +267,7 @@ class ClosestStyles(Result):
 
     @property
     def tied(self) -> list[str]:
-        """The closest styles where several tie; scores that differ by rounding alone are equal."""
+        """The closest styles where several tie; scores that differ only by rounding are equal."""
         closest = [style for style, score in self.ranking if abs(score - self.ranking[0][1]) < TIE]
         return closest if len(closest) > 1 else []
 

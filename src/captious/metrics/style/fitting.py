@@ -12,7 +12,7 @@ from captious._core.hashing import hash_texts
 from captious._core.languages import AUTO, SPACED_TOKENIZERS, Scripts, choose_tokenizer
 from captious._core.types import Ints
 from captious.captions import CaptionSet, Ragged
-from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
+from captious.metrics.style.model import ORDERS, AnyInts, Order, StyleModel
 from captious.text.ngram_tables import NgramTable, TextTable
 from captious.text.tokenizers import find_tokenizer
 
@@ -76,7 +76,7 @@ def count_block(captions: Sequence[tuple[str, str]], tokenizer: str, name: str) 
     return build_model(table, style[order], styles, hash_captions(captions), name)
 
 
-def build_model(table: TextTable, style: Whole, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
+def build_model(table: TextTable, style: AnyInts, styles: Sequence[str], fingerprint: int, name: str) -> StyleModel:
     """Build the model of a table with a sorted vocabulary, its captions in the order of their styles."""
     return StyleModel(
         styles=tuple(styles),
@@ -124,7 +124,7 @@ def warn_of_clauses(model: StyleModel) -> list[str]:
     return [warning] if warning else []
 
 
-def _build_order(grams: NgramTable, style: Whole) -> Order:
+def _build_order(grams: NgramTable, style: AnyInts) -> Order:
     heads = find_style_heads(grams, style)
     per_gram = np.bincount(grams.gram[heads], minlength=grams.size)
     return Order(
@@ -136,7 +136,7 @@ def _build_order(grams: NgramTable, style: Whole) -> Order:
     )
 
 
-def find_style_heads(grams: NgramTable, style: Whole) -> Ints:
+def find_style_heads(grams: NgramTable, style: AnyInts) -> Ints:
     """Find the first row of each n-gram in each style, from the style of each row."""
     new = np.ones(len(style), dtype=np.bool_)
     new[1:] = (grams.gram[1:] != grams.gram[:-1]) | (style[1:] != style[:-1])

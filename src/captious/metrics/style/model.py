@@ -32,7 +32,8 @@ from captious.errors import InputError, format_suggestion
 from captious.text.ngram_tables import TextTable
 
 ORDERS = 4
-Whole = npt.NDArray[np.integer[Any]]
+# Integers of any size: arrays on disk and in tables are as narrow as their values allow.
+AnyInts = npt.NDArray[np.integer[Any]]
 # One array of each of the two models that are merged.
 Sides = tuple[Ints, Ints]
 
@@ -107,7 +108,7 @@ class StyleModel:
 
     @cached_property
     def mark(self) -> str:
-        """Twelve hexadecimal digits of everything that moves a score."""
+        """Digest of everything that can change a score, twelve hexadecimal digits."""
         words = "\n".join([self.tokenizer, *self.styles, *self.vocabulary]).encode("utf-8", "surrogatepass")
         return digest(words, *(array.tobytes() for order in self.orders for array in order), self.captions.tobytes())
 
@@ -185,7 +186,7 @@ class StyleModel:
         """The parts of CNG, order by order."""
         return tuple(_compute_shares(order, len(self.styles)) for order in self.require_contrast().orders)
 
-    def score_ngrams(self, n: int, gram: Whole, style: Whole) -> Floats:
+    def score_ngrams(self, n: int, gram: AnyInts, style: AnyInts) -> Floats:
         """Compute the CNG of n-grams of order n (by number, -1 for unseen), each under one style."""
         share, base, _ = self.scores[n - 1]
         # Index -1 (not found) picks the final 0 of `share` and of `base`.
@@ -193,7 +194,7 @@ class StyleModel:
         scores: Floats = share[entry] - base[gram]
         return scores
 
-    def has_ngrams(self, n: int, gram: Whole, style: Whole) -> Bools:
+    def has_ngrams(self, n: int, gram: AnyInts, style: AnyInts) -> Bools:
         """Return for n-grams of order n (by number, -1 for unseen) whether each occurs in the captions of its style."""
         return _lookup(self._entries[n - 1], np.where(gram >= 0, gram * len(self.styles) + style, -1)) >= 0
 
@@ -232,7 +233,7 @@ class StyleModel:
         return {word: index for index, word in enumerate(self.vocabulary)}
 
 
-def _lookup(keys: Ints, wanted: Whole) -> Ints:
+def _lookup(keys: Ints, wanted: AnyInts) -> Ints:
     """Find the index of each wanted number in sorted keys, -1 if it is missing.
 
     >>> _lookup(np.array([2, 5]), np.array([5, 3])).tolist()

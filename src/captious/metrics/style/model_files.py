@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from captious._core.files import Kind
 from captious._core.types import Ints32
-from captious.metrics.style.model import ORDERS, Order, StyleModel, Whole
+from captious.metrics.style.model import ORDERS, AnyInts, Order, StyleModel
 
 KIND = Kind("captious-style", 2, "style model", "captious style fit")
 CODEC = "zstd"
@@ -67,7 +67,7 @@ def _load_cached(path: Path, changed: int) -> StyleModel:
     return load(path)
 
 
-def _pack(order: Order) -> tuple[Whole, ...]:
+def _pack(order: Order) -> tuple[AnyInts, ...]:
     """List the arrays of an order. Sorted numbers are stored as differences, which compress far better."""
     return (
         # n-grams are sorted by parent, so the differences are mostly 0 and 1

@@ -17,7 +17,7 @@ from captious.metrics.contract import MeanMetric, Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.statistic_rows import Scored, give_reason
 from captious.metrics.style.fitting import build_sorted_table, strip_version
-from captious.metrics.style.model import ORDERS, StyleModel, Whole
+from captious.metrics.style.model import ORDERS, AnyInts, StyleModel
 from captious.metrics.style.model_files import load_once
 from captious.render import Column
 from captious.text.ngram_tables import NgramTable, TextTable, run_indices
@@ -291,13 +291,13 @@ class ModelNgrams:
         weights[rows.entry_gram[part]] += self.model.scores[rows.n - 1].share[rows.entries[part]]
         return weights, rows.entry_gram[part]
 
-    def sizes(self, weights: Sequence[Whole]) -> list[Floats]:
+    def sizes(self, weights: Sequence[AnyInts]) -> list[Floats]:
         """Sum the weights of each caption's rows, per order."""
         pairs = zip(self.orders, weights, strict=True)
         return [sum_by_key(rows.grams.caption, amount, self.captions) for rows, amount in pairs]
 
 
-def expand_runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
+def expand_runs(starts: AnyInts, chosen: AnyInts) -> tuple[Ints, Ints]:
     """Return all positions of the chosen runs, and the length of each run.
 
     >>> [part.tolist() for part in expand_runs(np.array([0, 2, 3, 6]), np.array([0, 2]))]
@@ -307,14 +307,14 @@ def expand_runs(starts: Whole, chosen: Whole) -> tuple[Ints, Ints]:
     return run_indices(starts[chosen], lengths), lengths
 
 
-def sum_by_key(keys: Whole, weights: npt.NDArray[Any], size: int) -> Floats:
+def sum_by_key(keys: AnyInts, weights: npt.NDArray[Any], size: int) -> Floats:
     """Sum weights by key, as floats even if there are no weights at all, unlike `np.bincount`."""
     return np.bincount(keys, weights, size).astype(np.float64, copy=False)
 
 
-def weigh_rows(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
+def weigh_rows(ngrams: ModelNgrams, reading: OnlyReading) -> list[AnyInts]:
     """Return the weight of each row in the mean of its caption, per order."""
-    weights: list[Whole] = []
+    weights: list[AnyInts] = []
     for rows in ngrams.orders:
         grams = rows.grams
         amount = grams.count if reading.grams == "multiset" else np.ones(len(grams.count), dtype=np.int32)
@@ -322,7 +322,7 @@ def weigh_rows(ngrams: ModelNgrams, reading: OnlyReading) -> list[Whole]:
     return weights
 
 
-def score_own_styles(ngrams: ModelNgrams, style: Whole, reading: OnlyReading = LITERAL) -> Floats:
+def score_own_styles(ngrams: ModelNgrams, style: AnyInts, reading: OnlyReading = LITERAL) -> Floats:
     """Compute OnlyStyle of each caption under its own style; NaN if there is nothing to average."""
     weights, sums = weigh_rows(ngrams, reading), []
     for rows, amount in zip(ngrams.orders, weights, strict=True):

@@ -15,7 +15,7 @@ from captious.errors import InputError
 from captious.metrics.contract import Need, Shared
 from captious.metrics.explanation import Breakdown, Contribution, MarkedText
 from captious.metrics.statistic_rows import Scored
-from captious.metrics.style.model import ORDERS, StyleModel, Whole
+from captious.metrics.style.model import ORDERS, AnyInts, StyleModel
 from captious.metrics.style.onlystyle import StyleMetric, expand_runs, sum_by_key, tokenize_captions
 from captious.render import Column
 from captious.text.ngram_tables import TextTable
@@ -246,7 +246,7 @@ def _match_rows(table: TextTable, n: int) -> tuple[Ints, Ints]:
     return np.repeat(candidates, fanout), reference_rows
 
 
-def _find_pairs(table: TextTable, candidate: Whole, reference: Whole) -> Ints:
+def _find_pairs(table: TextTable, candidate: AnyInts, reference: AnyInts) -> Ints:
     """Return the index of each candidate and reference in the pairs of the table."""
     left, right, _ = table.pairs
     first = np.searchsorted(left, np.arange(len(table.lengths)))

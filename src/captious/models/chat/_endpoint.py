@@ -33,17 +33,18 @@ LONGEST_CONNECT = 20.0
 SLOWEST = 60.0
 # Longest Retry-After that is respected, in seconds; a longer one ends the run.
 LONGEST_WAIT = 120.0
-# Timeout of one question with all its tries and pauses, in seconds.
-PATIENCE = 900.0
+# Timeout of one request with all its tries and pauses, in seconds.
+TOTAL_TIMEOUT = 900.0
 # Largest response in bytes, compressed or not; with probabilities of 1,024 tokens it has about 2 million.
 LONGEST_REPLY = 32 * 2**20
 # Largest header in bytes.
 LONGEST_HEADER = 2**16
-AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+# Status codes after which the request is tried again.
+RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 # Status codes that every request would get: the run stops.
-HOPELESS = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
-# Words in a 429 response after which waiting does not help.
-NO_MONEY = ("insufficient_quota", "exceeded your current quota", "billing")
+FATAL = frozenset({*range(300, 400), 401, 402, 403, 404, 405})
+# Words in a 429 response that says that the account has no credit: waiting does not help.
+NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "billing")
 # Words in a 500 response of servers whose model cannot read images.
 NO_IMAGES = ("mmproj", "image input", "does not support image", "multimodal")
 # Parameters that some models refuse; the request is repeated without them, and the response records it.
@@ -116,8 +117,8 @@ class Endpoint:
     async def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request with retries and return the response, with a list of the parameters that the model refused."""
         aiohttp = require("aiohttp", "judge")
-        answered, tries, attempt, loop = self._answered, TRIES, 0, asyncio.get_running_loop()
-        end = loop.time() + PATIENCE
+        answered_before, tries, attempt, loop = self._answered, TRIES, 0, asyncio.get_running_loop()
+        end = loop.time() + TOTAL_TIMEOUT
         while True:
             wait: float | None = None
             without = self.without
@@ -148,7 +149,7 @@ class Endpoint:
                 break
             self.retries += 1
             await asyncio.sleep(pause)
-        if self._answered > answered:  # the server answers others, so this request is at fault
+        if self._answered > answered_before:  # the server answers others, so this request is at fault
             raise Unanswered(f"{problem}, {attempt} times".removeprefix(f"{self.name}: "))
         raise EndpointUnavailable(f"{problem}, {attempt} times; {STORED}")
 
@@ -178,8 +179,10 @@ class Endpoint:
                 self._free.notify_all()
 
     def _learn_refusal(self, answer: HttpResponse, body: Mapping[str, Any], without: tuple[str, ...]) -> bool:
-        """Record the optional parameters that the server refuses; return True if the request can be sent again without
-        them.
+        """Record the optional parameters that the server refuses.
+
+        Return True if the request can be sent again without some: the server named them now, or another request has
+        learned of them since this one was sent.
         """
         words = self._extract_message(answer).lower()
         if answer.status not in (400, 422) or not any(word in words for word in REFUSED):
@@ -192,11 +195,11 @@ class Endpoint:
         """Return a message if a retry may help; otherwise raise an exception."""
         code, words = answer.status, self._extract_message(answer)
         problem = f"{self.name}: status {code} ({words})" if words else f"{self.name}: status {code}"
-        if code in HOPELESS or (code == 429 and any(word in words.lower() for word in NO_MONEY)):
+        if code in FATAL or (code == 429 and any(word in words.lower() for word in NO_CREDIT)):
             hint = "; set OPENAI_API_KEY or pass key_file=..." if code == 401 else ""
             raise EndpointUnavailable(f"{problem}{hint}")
         blind = code == 500 and any(word in words.lower() for word in NO_IMAGES)
-        if code not in AGAIN or blind:
+        if code not in RETRIED or blind:
             raise Unanswered(f"status {code}: {words}" if words else f"status {code}")
         return problem
 
@@ -274,14 +277,15 @@ def _mark_secret(text: str, key: str, part: int) -> bytearray | None:
     """Return a mark for each character of a text that belongs to a part of the key; None if there is no such part."""
     if len(text) < part:  # most texts of a reply are names and tokens
         return None
-    # A part of this length contains one of these pieces as a whole. The search is fast, and nearly always enough.
+    # Every part of length `part` contains at least one of these pieces completely. Usually no piece is found, and the
+    # slow search below is not needed.
     size = (part + 1) // 2
     pieces = [key[start : start + size] for start in range(0, len(key) - size + 1, size)]
     readings: list[tuple[str, list[re.Match[str]]]] = [(text, [])]
     if "\\" in text or "%" in text:
         characters = list(_CHARACTER.finditer(text))
         readings.append(("".join(map(_decode_escape, characters)), characters))
-    readings = [one for one in readings if any(piece in one[0] for piece in pieces)]
+    readings = [(plain, characters) for plain, characters in readings if any(piece in plain for piece in pieces)]
     if not readings:
         return None
     parts = {key[start : start + part] for start in range(len(key) - part + 1)}

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from captious._core.frame_rules import FrameRule
 from captious.captions import CaptionSet, Clip, ImageSource
 from captious.models.chat.messages import ImageGroup
-from captious.models.clip_frames import ClipFrames, read_frames
 from captious.options import get_runtime
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from captious.models.clip_frames import ClipFrames
 
 # Frames are sent as JPEG of this quality, their longer side reduced to this number of pixels.
 QUALITY, LONGEST_SIDE = 90, 768
@@ -39,6 +40,9 @@ class FrameFiles:
 
     def load(self, clips: Sequence[Clip], rule: FrameRule, most: int) -> dict[Clip, ImageGroup | str]:
         """Return the frames of each clip, or why it has none; each clip is decoded once."""
+        # Judges and the studio import this module; only videos need the decoders.
+        from captious.models.clip_frames import read_frames
+
         keys = {clip: (clip, rule, most, get_runtime().upright, *_get_stamp(clip)) for clip in clips}
         with self.lock:
             missing = [clip for clip, key in keys.items() if key not in self.groups]

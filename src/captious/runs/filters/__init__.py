@@ -18,23 +18,23 @@ schema's columns, and of named parameters: no text of a user becomes SQL. A name
 looked up in the schema. Parameters are called ``$f0``, ``$f1``, …, or begin with another ``prefix``, so that several
 conditions and parameters of the caller fit into one statement.
 
-A filter may be compiled against several tables: an explorer that looks at the captions of several systems parses the
-text once for each system, with a schema whose columns read that system and whose ``systems`` serve ``cider@sat``.
+A filter may be compiled against several tables. The explorer of several systems parses the text once for each system,
+with a schema whose columns read that system, and whose ``systems`` resolve names such as ``cider@sat``.
 `match_rows` filters an Arrow table in memory, `parse_formula` parses pure arithmetic, which is computed in Python.
 
 Semantics of an expression:
 
 - ``and``, ``or``, ``not``, parentheses; ``< <= > >= == !=``, also ``0.2 < cider < 2``, and ``=`` for ``==``;
   ``+ - * /``; ``in`` and ``not in`` with a list.
-- ``has`` finds a part of a text in upper or lower case, ``matches`` a regular expression (RE2). ``"dog" in caption`` is
-  ``has`` that respects case. Of a column with several texts, such as ``caption``, any text may do.
+- ``has`` finds a part of a text, case-insensitive; ``"dog" in caption`` is its case-sensitive form. ``matches`` finds a
+  regular expression (RE2). If a column has several texts, as ``caption`` may have, one that passes is enough.
 - ``is missing``, ``is not missing``, ``is present``.
 - ``top(x, 0.3)`` is true for the 30 % of items with the highest values, ``bottom`` for those with the lowest, among
   the items that have a value;
   ``quantile(x, 0.9)`` is a number.
-- A name is the written form, label or short name of a metric, or the name of a column. It is put in back quotes if it
-  has characters of the language. A hyphen or a point inside a name belongs to it: ``bleu-1`` is BLEU-1, and
-  ``bleu - 1`` a difference. ``cider@sat`` and ``sat.cider`` are the values in one of several runs.
+- A name is the written form, label or short name of a metric, or the name of a column. A name with characters of the
+  language, such as spaces, is written in back quotes. A hyphen or a point inside a name belongs to it: ``bleu-1`` is
+  BLEU-1, and ``bleu - 1`` is a difference. ``cider@sat`` and ``sat.cider`` are the values in one of several runs.
   ``input.NAME`` is a column of the input whose name also means something else.
 - ``words`` and ``characters`` are means over the candidates of an item, as all metrics average them. Words are
   separated by white space. ``candidates`` is their number.

@@ -361,7 +361,7 @@ class Parser:
     def _make_substring_test(self, text: TextLiteral, column: ColumnNode) -> ConditionNode:
         """Return the test ``"dog" in caption``."""
         if column.column.kind not in ("text", "texts"):
-            raise self._make_error(f"{column.name} holds no texts", column)
+            raise self._make_error(f"{column.name} contains no texts", column)
         return TextTest(text.start, self.last.end, "exactly", column, text.value)
 
     def _parse_member(self, operand: Operand) -> Operand:
@@ -382,7 +382,7 @@ class Parser:
         if not isinstance(left, ColumnNode):
             raise self._make_error(f"expected a column of texts before {token.text!r}", left)
         if left.column.kind not in ("text", "texts"):
-            raise self._make_error(f"{left.name} holds no texts, expected < or > and a number", token)
+            raise self._make_error(f"{left.name} contains no texts, expected < or > and a number", token)
         value = self.next
         if value.kind != "text":
             raise self._make_error(
@@ -497,7 +497,7 @@ class Parser:
         if isinstance(node, IsTrue):
             node = node.operand
         if isinstance(node, ColumnNode) and node.column.kind in ("text", "texts"):
-            raise self._make_error(f"{node.name} holds texts, expected a number", node)
+            raise self._make_error(f"{node.name} contains texts, expected a number", node)
         if not isinstance(node, (NumberLiteral, ColumnNode, Arithmetic, Quantile)):
             raise self._make_error("expected a number here, found a condition", node)
         return node
@@ -538,7 +538,7 @@ class Parser:
         if any(isinstance(part, Quantile) for part in walk(operand)):
             raise self._make_error("a quantile cannot be one of another quantile", operand)
         if not find_columns([operand]):
-            raise self._make_error("expected a metric or a column, found a number alone", operand)
+            raise self._make_error("expected a metric or a column, found only a number", operand)
         if not isinstance(share, NumberLiteral) or not 0 < share.value < 1:
             raise self._make_error(f"expected a share between 0 and 1, such as {example}", share)
         start, end = name.start, self.last.end

@@ -24,8 +24,6 @@ from captious.io.shards import Shard, read_shard
 from captious.metrics.chunks import measure_shard, prepare_shard
 from captious.metrics.contract import Metric
 from captious.metrics.measurement import Measurement
-from captious.models.clip_frames import CLIP_DECODERS
-from captious.models.decoding import DECODERS
 from captious.models.store import close_stores
 from captious.options import Reading, get_runtime
 from captious.runs.folder import Run
@@ -103,8 +101,10 @@ class ScoringPass:
     def __call__(self) -> Callable[[Shard], ShardOutcome]:
         """Load models and open merged states, once per worker; return the function that scores one shard."""
         change_folder(self.work_folder)
-        DECODERS.keep()
-        CLIP_DECODERS.keep()
+        if need_images(self.metrics):
+            from captious.models.clip_frames import keep_decoders
+
+            keep_decoders()
         nothing = replace(CaptionSet.of({}), language=self.reading.language or "")
         states = {
             metric: CorpusStates(self.run, metric).open(self.corpora[str(metric)])

@@ -31,10 +31,8 @@ from captious.errors import InputError
 from captious.io.read import reading_of
 from captious.io.shards import Shard, expand
 from captious.metrics.contract import Metric, refuse_batches
-from captious.metrics.registry import DEFAULT, parse, parse_all
-from captious.metrics.requests import Specs, check_specs
-from captious.models.clip_frames import CLIP_DECODERS
-from captious.models.decoding import DECODERS
+from captious.metrics.registry import DEFAULT, parse
+from captious.metrics.requests import Specs
 from captious.options import Engine, Missing, Reading, Resampling, Runtime, check_settings, get_runtime, using
 from captious.runs.folder import FAILED, Run
 from captious.runs.marker import Marker
@@ -46,7 +44,8 @@ from captious.runs.shards.shard_plan import (
     claim_folder,
     collect_reading_facts,
     divide_limits,
-    read_first_captions,
+    need_images,
+    parse_for_shards,
     refuse_unready,
 )
 from captious.runs.source import PART, StoredItems
@@ -144,8 +143,7 @@ def score_shards(
     resampling, runtime = check_settings(resampling, runtime, progress)
     reading = reading_of(reading, references, images, missing, language)
     shards = expand(source, reading.format)
-    specs = metrics if add is None else add
-    chosen = parse_all(check_specs(specs), read_first_captions(specs, shards, reading))
+    chosen = parse_for_shards(metrics if add is None else add, shards, reading)
     for metric in chosen:
         metric.refuse_language(reading.language or "")
         refuse_batches(metric, "shards")
@@ -164,8 +162,10 @@ def score_shards(
             failed = work.score()
         finally:
             # Those of the serial executor; those of other workers end with them.
-            DECODERS.close()
-            CLIP_DECODERS.close()
+            if need_images(every):
+                from captious.models.clip_frames import close_decoders
+
+                close_decoders()
     return _finish(replace(run, marker=work.marker), every, resampling, failed)
 
 
@@ -258,7 +258,7 @@ class ShardScoring:
                 raise ShardsFailed(self.run.address, failed, len(self.run.marker.shards))
             if not any(summary.items for summary in finished.values()):
                 self.run.discard()
-                raise InputError("shards: none of them holds an item, expected at least one that does")
+                raise InputError("shards: none of them contains an item, expected at least one that does")
             return failed
         except InputError:
             corpus = [metric for metric in self.metrics if metric.needs_corpus]

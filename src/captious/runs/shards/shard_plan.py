@@ -10,26 +10,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from captious._core.files import RUN, digest, refuse_irregular, sweep
-from captious._core.notation import split_specs
 from captious._version import __version__
-from captious.captions import CaptionSet
 from captious.engines.processes import count_processes, list_visible_gpus
 from captious.errors import InputError
 from captious.io.shards import Shard, expand, read_shard
 from captious.io.storage import Storage, is_remote, split_address
 from captious.metrics.contract import Metric, TokenMetric
-from captious.metrics.judges.dry_run import DryRun, dry_run
-from captious.metrics.judges.judged import CallPlan
-from captious.metrics.registry import ALL, parse_all
-from captious.metrics.requests import Specs, check_specs
-from captious.models.devices import resolve_device
+from captious.metrics.registry import choose_inputs, parse_all
+from captious.metrics.requests import Specs, choose_metrics
 from captious.options import Engine, Judging, Reading, get_runtime
 from captious.runs.folder import Run, format_shards
 from captious.runs.marker import Marker, MetricFacts
 from captious.runs.run_tables import hide_folder
+
+if TYPE_CHECKING:
+    from captious.metrics.judges.dry_run import DryRun
+    from captious.metrics.judges.judged import CallPlan
 
 # Options about what is stored; if metrics are added to a run, those of the run apply.
 STORED = ("store_references", "store_rows")
@@ -45,6 +44,8 @@ def assign_gpus(engine: Engine, metrics: Sequence[Metric], device: str) -> Engin
     models = any("model" in metric.needs for metric in metrics)
     if engine.engine in ("serial", "ray") or engine.gpus or not models or not list_visible_gpus():
         return engine
+    from captious.models.devices import resolve_device
+
     if resolve_device(device).type != "cuda":
         return engine
     # "cuda:1" names one GPU, which every process would share.
@@ -84,8 +85,11 @@ def plan_shards(
     source: Any, metrics: Specs, reading: Reading = Reading(), progress: Callable[[str], None] | None = None
 ) -> DryRun:
     """Plan the calls to chat models for all shards, without making any."""
+    from captious.metrics.judges.dry_run import DryRun, dry_run
+    from captious.metrics.judges.judged import CallPlan
+
     shards = expand(source, reading.format)
-    chosen = parse_all(check_specs(metrics), read_first_captions(metrics, shards, reading))
+    chosen = parse_for_shards(metrics, shards, reading)
     plans: dict[tuple[str, str], CallPlan] = {}
     together = CallPlan()
     for number, shard in enumerate(shards, 1):
@@ -100,16 +104,18 @@ def plan_shards(
     return DryRun(plans, get_runtime().judging.prices, together=together)
 
 
-def read_first_captions(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[CaptionSet] | None:
-    """Return the captions of the first shard if what is measured depends on what they have, otherwise None.
+def parse_for_shards(metrics: Specs, shards: Sequence[Shard], reading: Reading) -> list[Metric]:
+    """Parse the metrics. The first shard is read if what is measured depends on what its captions have.
 
     Which metrics ``all`` stands for depends on whether there are references, and so does what some metrics compare.
     """
-    specs = [metrics] if isinstance(metrics, str) else metrics if isinstance(metrics, (list, tuple)) else []
-    if any(isinstance(spec, str) and ALL in map(str.lower, split_specs(spec)) for spec in specs):
-        return [read_shard(shards[0], reading, images=False).captions]
-    chooses = any(metric.choose_inputs(True, False) != metric for metric in parse_all(check_specs(metrics)))
-    return [read_shard(shards[0], reading).captions] if chooses else None
+    specs = choose_metrics(metrics)
+    chosen = [spec for spec in specs if isinstance(spec, Metric)]
+    if len(chosen) < len(specs):
+        return parse_all(specs, [read_shard(shards[0], reading, images=False).captions])
+    if all(metric.choose_inputs(True, False) == metric for metric in chosen):
+        return chosen
+    return choose_inputs(chosen, [read_shard(shards[0], reading).captions])
 
 
 def need_images(metrics: Sequence[Metric]) -> bool:
@@ -207,18 +213,18 @@ def describe_change(marker: Marker, other: Marker, add: bool = False) -> str:
     """
     if marker.version != other.version:
         return f"it is of captious {other.version}, this is {__version__}"
-    ours, theirs = ([one.metric for one in both.metrics] for both in (marker, other))
-    if set(theirs) - set(ours) or (set(ours) - set(theirs) and not add):
-        hint = "" if set(theirs) - set(ours) else "; pass add=... for metrics to be added"
-        return f"it holds {', '.join(theirs)}, now it is {', '.join(ours)}{hint}"
+    now, before = ([one.metric for one in both.metrics] for both in (marker, other))
+    if set(before) - set(now) or (set(now) - set(before) and not add):
+        hint = "" if set(before) - set(now) else "; pass add=... for metrics to be added"
+        return f"it has {', '.join(before)}, now it is {', '.join(now)}{hint}"
     if dict(marker.reading) != dict(other.reading):
         names = {**marker.reading, **other.reading}
         name = next(name for name in names if marker.reading.get(name) != other.reading.get(name))
         return f"it was read with {_format_option(other, name)}, now it is {_format_option(marker, name)}"
-    ours, theirs = ([shard.name for shard in both.shards] for both in (marker, other))
-    if gone := sorted(set(theirs).difference(ours)):
+    now, before = ([shard.name for shard in both.shards] for both in (marker, other))
+    if gone := sorted(set(before).difference(now)):
         return (
-            f"of its {format_shards(len(theirs))} {len(gone)} {_format_verb(gone)} no longer there, such as {gone[0]}"
+            f"of its {format_shards(len(before))} {len(gone)} {_format_verb(gone)} no longer there, such as {gone[0]}"
         )
     return ""
 

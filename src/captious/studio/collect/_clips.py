@@ -1,4 +1,4 @@
-"""The video of a rating page: its addresses, and the events that the page can play alone."""
+"""The video of a rating page: its addresses, and the events that the page can play one by one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from captious.models.clip_stills import can_decode
 from captious.studio._video_events import find_events, find_part
 from captious.studio.collect.rating_tasks import Task
 
-# Most events of a page.
-MOST_EVENTS = 100
+# Largest number of events on a page.
+MAX_EVENTS = 100
 
 
 @dataclass(frozen=True)
 class ClipView:
-    """What a page needs to play the video of a task."""
+    """The addresses and times with which a page plays the video of a task."""
 
     video: str
+    """Address of the video."""
     poster: str
-    """Address of the middle frame; empty if nothing here decodes videos."""
+    """Address of the middle frame; empty if PyAV is not installed."""
     strip: str
-    """Address of frames side by side, for browsers that do not play the video; empty as the poster is."""
+    """Address of frames side by side, for browsers that cannot play the video; empty if PyAV is not installed."""
     events: tuple[tuple[float, float], ...] = ()
     """Start and end of the events in seconds."""
     is_part: bool = False
@@ -28,7 +29,7 @@ class ClipView:
 
     @property
     def address(self) -> str:
-        """The address of the video; of an event with its times, which browsers understand without a script."""
+        """The address of the video. If the page is about one event, it has the times, which browsers understand."""
         start, end = self.events[0] if self.is_part else (0.0, 0.0)
         return f"{self.video}#t={start:g},{end:g}" if self.is_part else self.video
 
@@ -43,6 +44,6 @@ def describe_clip(task: Task, page: str, folder: str = "") -> ClipView | None:
         f"{folder}/video/{page}",
         f"{folder}/poster/{page}" if has_stills else "",
         f"{folder}/strip/{page}" if has_stills else "",
-        tuple(events[:MOST_EVENTS]),
+        tuple(events[:MAX_EVENTS]),
         part is not None,
     )

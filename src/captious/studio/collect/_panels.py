@@ -35,15 +35,15 @@ class RaterPanel:
     others: tuple[str, ...] = field(default=(), metadata=rule('a list of parameters, such as ["SESSION_ID"]'))
     """Other parameters of the address that are stored with the id."""
     completed: str | None = None
-    """Where raters return who did their tasks: an address in which ``{id}`` is the participant's id, or a code."""
+    """Address to which raters return after their tasks, in which ``{id}`` is the participant's id; or a code."""
     screened: str | None = None
-    """The same for raters whose answers to the questions before the first task screen them out."""
+    """Address or code for raters who are screened out by their answers to the questions before the first task."""
     full: str | None = None
-    """The same for raters who come when nothing is left to do."""
+    """Address or code for raters who come when no task is left."""
     excluded: str = ""
-    """Plain text for a rater whom the owner has excluded; if it is empty, the studio has a polite text."""
+    """Plain text for raters whom the owner has excluded; if it is empty, they see a default text."""
     keys: str | None = field(default=None, metadata=rule("the name of a file"))
-    """File of Prolific's public keys; with it, only visitors whose address Prolific signed may enter."""
+    """File of Prolific's public keys; with it, only visitors whose address is signed by Prolific are admitted."""
 
     @property
     def title(self) -> str:
@@ -52,7 +52,7 @@ class RaterPanel:
 
     @property
     def query(self) -> str:
-        """What the owner adds to the study's address in the panel's form; empty if the panel adds it."""
+        """The parameters that the owner adds to the study's address in the panel's form; empty if the panel does."""
         return PRESETS[self.name].query.format(parameter=self.parameter) if self.name in PRESETS else ""
 
     def read_person(self, parameters: Mapping[str, str]) -> str:
@@ -63,11 +63,11 @@ class RaterPanel:
         ('1234', '')
         """
         person = parameters.get(self.parameter, "")
-        # A panel that did not fill in its placeholder would make one rater of all participants.
+        # If a panel did not fill in its placeholder, all participants would have the same id and become one rater.
         return "" if _PLACEHOLDER.search(person) else person
 
     def find_end(self, outcome: Outcome, parameters: Mapping[str, str]) -> tuple[str, str]:
-        """Return the code that a rater is shown at the end, and the address to return to; either may be empty.
+        """Return the code to show a rater at the end, and the address to return to; either may be empty.
 
         >>> sona = RaterPanel("sona", "survey_code", completed="https://u.example/credit?survey_code={id}")
         >>> sona.find_end("completed", {"survey_code": "12&3"})
@@ -85,7 +85,7 @@ class RaterPanel:
 
 @dataclass(frozen=True)
 class Preset:
-    """What a panel documents about its addresses."""
+    """The values that a panel documents about its addresses."""
 
     title: str
     parameter: str
@@ -122,7 +122,7 @@ def is_address(text: str) -> bool:
 
 
 def fill_in_preset(panel: RaterPanel) -> RaterPanel:
-    """Return a panel with the values of its preset where the study file says nothing."""
+    """Return a panel with the values of its preset that the study file does not set."""
     preset = PRESETS.get(panel.name)
     if preset is None:
         return panel
@@ -137,7 +137,7 @@ def check_code(name: str, code: str | None, where: str, other: str = "") -> None
 
 
 def check_panel(panel: RaterPanel, where: str) -> None:
-    """Raise `InputError` for values of a panel that cannot work."""
+    """Raise `InputError` for invalid values of a panel."""
     if not panel.name.isprintable() or len(panel.name) > 60:
         raise InputError(f"{where}: name = {format_value(panel.name)}, expected a line of at most 60 characters")
     if not panel.parameter:
@@ -167,10 +167,10 @@ def _check_end(panel: RaterPanel, outcome: Outcome, where: str) -> None:
         return
     try:
         parts = urlsplit(value)
-        fine = parts.scheme == "https" and bool(parts.hostname) and "{" not in parts.netloc
+        is_valid = parts.scheme == "https" and bool(parts.hostname) and "{" not in parts.netloc
     except ValueError:
-        fine = False
-    if not fine or not _ADDRESS.fullmatch(value):
+        is_valid = False
+    if not is_valid or not _ADDRESS.fullmatch(value):
         raise InputError(f"{where}: {outcome} = {format_value(value)}, expected an address that begins with https://")
     names = {ID, *panel.others}
     if unknown := sorted(find_placeholders(value) - names):

@@ -11,13 +11,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from markupsafe import Markup
-
 from captious.studio.collect.study_plan import Plan
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+    from markupsafe import Markup
 
 
 @cache
@@ -63,6 +62,8 @@ def render_prose(text: str, addresses: Mapping[str, str], alt: str) -> Markup:
     </ul>
     <BLANKLINE>
     """
+    from markupsafe import Markup  # of the extra `studio`: without it, captious studio check names the extra
+
     parser = _make_parser()
     tokens = parser.parse(text)
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):

@@ -230,7 +230,7 @@ def _read_captioned(plan: Plan, complain: Complain) -> list[Subject]:
     if plan.kind in ("ranking", "pairs") or plan.together > 1:
         ids = _find_shared_ids(plan, systems, ids, complain)
         if len(systems) < 2:
-            complain(f"{plan.path}: captions of {', '.join(systems)} alone, expected at least two systems")
+            complain(f"{plan.path}: only captions of {', '.join(systems)}, expected at least two systems")
     if plan.kind == "ranking" and len(systems) > MOST_CAPTIONS:
         raise InputError(f"{plan.path}: captions of {len(systems)} systems to rank, expected at most {MOST_CAPTIONS}")
     images, sounds, videos = open_media(plan, complain)

@@ -887,7 +887,7 @@ def _refuse_needless(rater: str, kind: EventName, history: RaterHistory) -> None
     if kind == "withdrawn" and history.withdrawn:
         raise InputError(f"the link of rater {rater} is withdrawn already")
     if kind == "withdrawn" and history.joined:
-        raise InputError(f"rater {rater} has opened the link; captious studio exclude takes the answers out")
+        raise InputError(f"rater {rater} has opened the link; captious studio exclude removes the answers")
     if kind == "released" and history.current is None:
         raise InputError(f"rater {rater} has no task open")
 

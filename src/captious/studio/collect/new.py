@@ -160,7 +160,7 @@ def make_rest_plan(path: str | Path, source: Path, items: Collection[str]) -> tu
     if not ids:
         raise InputError(f"{source}: somebody has judged every item, expected some that nobody has judged")
     if path.parent.resolve() != source.parent.resolve():
-        raise InputError(f"{path}: expected a place beside {source}, since both name the same files")
+        raise InputError(f"{path}: expected a place next to {source}, since both name the same files")
     file = path.with_name(f"{path.stem}-ids.txt")
     text = _set_key(_set_key(plan.text, "ids", _quote(file.name)), "items", None)
     if parse_plan(text, path).ids != file.name:

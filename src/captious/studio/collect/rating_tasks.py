@@ -107,7 +107,7 @@ def build_tasks(plan: Plan, complain: Complain = refuse) -> list[Task]:
     if plan.checks.gold is not None:
         tasks = _add_gold(plan, kind, tasks, complain)
         if tasks and all(task.gold is not None for task in tasks):
-            complain(f"{plan.file(plan.checks.gold)}: all tasks are gold, expected others beside them")
+            complain(f"{plan.file(plan.checks.gold)}: all tasks are gold, expected others too")
     if plan.practice is not None:
         tasks += _build_practice_tasks(plan, kind, {task.item for task in tasks}, complain)
     return tasks

@@ -19,6 +19,7 @@ from captious.io.formats import describe_repeated_files
 from captious.io.images import UnreadableImage, open_image
 from captious.options import Resampling, get_runtime
 from captious.render import Column, Document, Result, Section, Table, Text
+from captious.render.answers import join_names
 from captious.render.document import Value
 from captious.studio.access import find_sound_file, find_video_file
 from captious.studio.collect._events import count_gold_due, count_pages, count_work
@@ -223,7 +224,7 @@ def build_form_table(plan: Plan, effort: Effort) -> Table:
     """Build the table that an owner copies into the form of a panel."""
     form = list_form(plan, effort)
     missing = [name for name in ("countries", "languages", "approval") if name not in form]
-    note = f"[participants] of the study file says nothing about {' and '.join(missing)}" if missing else ""
+    note = f"[participants] of the study file says nothing about {join_names(missing)}" if missing else ""
     rows: list[list[Value]] = [[name, value] for name, value in form.items()]
     return Table("form", "For the form of a panel, and for your paper", ["key", "value"], rows, note)
 
@@ -398,7 +399,7 @@ def _check_design(plan: Plan, tasks: Sequence[Task]) -> Iterable[Finding]:
     yield from _check_entries(plan)
     unpaired = plan.kind == "ratings" and plan.together > 1 and any(len(task.choices) == 1 for task in work)
     if unpaired:
-        yield Finding("note", f"some pages have one caption alone, for together = {plan.together}")
+        yield Finding("note", f"some pages have only one caption, for together = {plan.together}")
 
 
 def _check_entries(plan: Plan) -> Iterator[Finding]:

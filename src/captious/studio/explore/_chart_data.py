@@ -9,9 +9,9 @@ import numpy as np
 from captious.studio.explore._views import EVERYTHING, Explorer, Passing
 from captious.studio.explore.explorer_table import ItemTable
 
-# Most dots of one system; histograms and correlations use all items.
+# Largest number of dots of one system; histograms and correlations use all items.
 DOTS = 8000
-# Most bins of a histogram.
+# Largest number of bins of a histogram.
 BINS = 200
 # Significant digits of the coordinates of dots, to keep the JSON small.
 DIGITS = 5

@@ -403,7 +403,7 @@ def _parse_finite_number(request: Request, name: str) -> float:
 
 
 # Saved views: names for addresses, in one small JSON file next to the first run.
-# Most views of a file, and characters of a name and of an address.
+# Largest number of views of a file, and characters of a name and of an address.
 MOST, NAME, ADDRESS = 200, 80, 8000
 
 
@@ -459,7 +459,7 @@ class SavedViews:
 REFERENCES, STUDY = "references.jsonl", "study.toml"
 # File with the ids, one per line; it marks a folder of a selection.
 MARKER = "ids.txt"
-# Most items of a study.
+# Largest number of items of a study.
 MOST = 100_000
 
 

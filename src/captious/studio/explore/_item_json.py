@@ -8,7 +8,6 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from captious._evaluate import evaluate
 from captious.captions import VIDEO, CaptionSet
 from captious.errors import InputError
 from captious.io.columns import DURATION_COLUMN, EVENT_COLUMN, REFERENCE_EVENT_COLUMN, REFERENCE_FILE_COLUMN
@@ -25,9 +24,9 @@ from captious.studio.explore._views import Explorer, Listed
 if TYPE_CHECKING:
     from captious.runs import Report
 
-# Most characters of a further column on a card; the full record is not cut.
+# Largest number of characters of a further column on a card; the full record is not cut.
 FIELD = 200
-# Most rows of a table in an explanation.
+# Largest number of rows of a table in an explanation.
 LISTED = 200
 
 # Columns that cards do not list with the others.
@@ -200,6 +199,8 @@ def score_matches(records: Sequence[Mapping[str, Any]]) -> list[list[list[float 
 def _score_by_meteor(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
     if not pairs:
         return []
+    from captious._evaluate import evaluate
+
     captions = CaptionSet.of(
         {str(number): text for number, (text, _) in enumerate(pairs)},
         {str(number): [reference] for number, (_, reference) in enumerate(pairs)},

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from captious._version import __version__
+from captious.render import name_several
+from captious.render.answers import join_names
 from captious.render.html import encode_script_json, join_scripts, read_asset, render_warnings
 from captious.studio.explore.explorer_table import ItemTable
 
@@ -60,9 +62,11 @@ def render_explorer_page(table: ItemTable, data: Mapping[str, Any], policy: str 
     )
     parts = {
         "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "",
+        "tab": escape(format_tab_title(table)),
         "title": escape(format_title(table)),
         "about": escape(format_about(table)) + (f' <a href="{REPORT}">Report over the steps</a>' if report else ""),
-        "warnings": render_warnings(table.warnings),
+        "missing": render_warnings(table.missing_media),
+        "warnings": render_warnings([one for one in table.warnings if one not in table.missing_media]),
         "data": blocks,
         "version": escape(__version__),
         "signatures": "".join(f"<li><code>{escape(line)}</code></li>" for line in _list_signatures(table)),
@@ -74,6 +78,12 @@ def format_title(table: ItemTable) -> str:
     """Return the title of the page: the name of a single system, or the number of systems, and the number of items."""
     number = f"{len(table):,} item{'' if len(table) == 1 else 's'}"
     return f"{table.systems[0]}: {number}" if len(table.systems) == 1 else f"{len(table.systems)} systems, {number}"
+
+
+def format_tab_title(table: ItemTable) -> str:
+    """Return the title of the browser's tab: the metrics and the systems."""
+    metrics = name_several([score.label for score in table.scores])
+    return f"Explore {metrics} of {join_names(table.systems)}"
 
 
 def format_about(table: ItemTable) -> str:

@@ -31,7 +31,7 @@ from captious.stats.resampling import Statistic, paired_randomization, sort_ids,
 from captious.studio.explore._views import EVERYTHING, Explorer, Passing, View
 from captious.studio.explore.explorer_table import ItemTable
 
-# Most captions of a system in a summary; of more, every n-th is used.
+# Largest number of captions of a system in a summary; of more, every n-th is used.
 MOST = 50_000
 # Budget of one interval or test: items times resamples.
 DRAWS = 4_000_000
@@ -39,7 +39,7 @@ DRAWS = 4_000_000
 FEWEST = 200
 # Largest run whose item statistics are loaded.
 HELD = 1_000_000
-# Most tests (pairs of systems times scores) that a static page stores.
+# Largest number of tests (pairs of systems times scores) that a static page stores.
 TESTED = 100
 # Fewest captions for an interval of a rank correlation.
 RANKED = 10
@@ -383,7 +383,7 @@ class Summaries:
         if not without:
             return []
         names, label = ", ".join(self.table.systems[system] for system in without), self.table.scores[score].label
-        return [f"{label} is the mean over items: the run of {names} holds no statistics for a corpus value."]
+        return [f"{label} is the mean over items: the run of {names} has no statistics for a corpus value."]
 
 
 def _convert_estimate(interval: Estimate) -> dict[str, float | None]:

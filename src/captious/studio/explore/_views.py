@@ -41,9 +41,9 @@ T = TypeVar("T")
 # `gap`: largest difference between systems. `between`: one system right, another wrong. `disagree`: largest difference
 # in rank between two metrics. `raters`: largest difference between raters.
 ORDERS = ("worst", "best", "gap", "between", "disagree", "raters", "shortest", "longest", "given")
-# Most corners of a lasso.
+# Largest number of corners of a lasso.
 CORNERS = 200
-# Most words of a search.
+# Largest number of words of a search.
 TERMS = 20
 # Decimals of values for percentiles: smoothing makes tiny differences between values that are in fact 0.
 DECIMALS = 6

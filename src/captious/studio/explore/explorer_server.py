@@ -22,6 +22,8 @@ class ExplorerServer:
     listener: socket.socket
     link: str
     """URL of the explorer, with the token."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the runs, such as images that are not found."""
 
     @classmethod
     def of(
@@ -52,7 +54,7 @@ class ExplorerServer:
         app = build_app(table, token, Rules.of_server(host), report)
         name = f"[{host}]" if ":" in host else host
         first = REPORT if report else ""
-        return cls(app, listener, f"http://{name}:{listener.getsockname()[1]}/{first}?token={token}")
+        return cls(app, listener, f"http://{name}:{listener.getsockname()[1]}/{first}?token={token}", table.warnings)
 
     def run(self) -> None:
         """Serve until Ctrl-C."""

@@ -142,6 +142,8 @@ class ItemTable:
     """All items with all columns, if they fit in memory; None if they are in DuckDB."""
     ratings: Mapping[tuple[int, int], Sequence[CaptionRating]] = field(default_factory=dict)
     """Ratings by item and system."""
+    missing_media: tuple[str, ...] = ()
+    """Which images, sounds or videos the runs name and nothing shows; also among the warnings."""
     folder: Any = None
     """The temporary folder, which is removed with the table."""
     sounds: Sounds = field(default_factory=lambda: Sounds(()))
@@ -377,7 +379,8 @@ def open_table(
         raise InputError(f"{opened[0].root}: contains no item")
     _refuse_strangers(opened, len(table))
     for media, column in ((pictures, "image"), (sounds, AUDIO_COLUMN), (clips, VIDEO)):
-        table.warnings += tuple(_warn_about_media(table, media, column))
+        table.missing_media += tuple(_warn_about_media(table, media, column))
+    table.warnings += table.missing_media
     if ratings is not None:
         _add_ratings(table, ratings)
     return table
@@ -598,8 +601,8 @@ def _add_ratings(table: ItemTable, source: str | Path) -> None:
             ratings.setdefault(caption, []).append(rating)
     if not ratings:
         raise InputError(
-            f"{source}: no rating belongs to a caption of the runs ({example or 'it holds none'}), expected the id of "
-            "an item with the name of a system, or with the caption itself"
+            f"{source}: no rating belongs to a caption of the runs ({example or 'it contains none'}), expected the id "
+            "of an item with the name of a system, or with the caption itself"
         )
     scores = tuple(_make_aspect_score(name, ratings) for name in _list_aspects(table.scores, ratings))
     items = sorted({item for item, _ in ratings})

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from captious._core.files import OUTPUT, whole_folder
+from captious._core.sizes import format_size, parse_size
 from captious.captions import VIDEO
 from captious.errors import InputError
 from captious.io.columns import AUDIO_COLUMN
 from captious.models.clip_stills import can_decode
-from captious.models.store import parse_size
 from captious.render import Document
 from captious.render.exports import dumps, get_provenance
 from captious.render.html import render_page as document_page
@@ -34,7 +34,7 @@ from captious.studio.explore._view_summary import Summaries
 from captious.studio.explore._views import Explorer
 from captious.studio.explore.explorer_table import ItemTable
 
-# Most items of a static page.
+# Largest number of items of a static page.
 MOST = 20_000
 # Largest sum of the videos of a page.
 MOST_SIZE = "500MB"
@@ -52,7 +52,7 @@ def export_site(
 ) -> int:
     """Write the explorer of a table, and a report, into a folder; return the number of unreadable images.
 
-    ``most_size`` is the largest sum of the videos, such as 500MB: they are copied beside the page.
+    ``most_size`` is the largest total size of the videos, such as 500MB: they are copied into the folder of the page.
     """
     if len(table) > MOST:
         raise InputError(f"{len(table):,} items, expected at most {MOST:,} on a page without a server")
@@ -143,14 +143,10 @@ def _find_videos(table: ItemTable, most: int, written: str) -> list[tuple[Path, 
     total = sum(path.stat().st_size for path in {one[0] for one in videos if one is not None and one[1]})
     if total > most:
         raise InputError(
-            f"the videos have {_format_size(total)} together, expected at most {written}; pass most_size=... for a "
+            f"the videos have {format_size(total)} together, expected at most {written}; pass most_size=... for a "
             "larger folder, or serve the run without out=..."
         )
     return videos
-
-
-def _format_size(number: int) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
 
 
 def _write_videos(table: ItemTable, videos: Sequence[tuple[Path, bool] | None], folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 WINDOW = timedelta(hours=24)
 # Fewest answers, and shortest time since the first of them, for a forecast.
 FEWEST, SHORTEST = 10, timedelta(minutes=10)
-# A forecast beyond this is not given as a date.
+# A completion later than this is not given as a date.
 FARTHEST = timedelta(days=60)
 
 
@@ -26,7 +26,7 @@ class Forecast:
     per_hour: float = math.nan
     """Answers per hour in the last 24 hours."""
     reason: str = ""
-    """Why there is no forecast."""
+    """The reason why there is no forecast."""
 
     def __str__(self) -> str:
         """Return the forecast in a few words, or the reason why there is none."""
@@ -58,7 +58,7 @@ def forecast_completion(
     Parameters
     ----------
     times
-        When the answers that count were given.
+        Times of the answers that count.
     target
         Answers that the study needs.
     now
@@ -80,8 +80,10 @@ def forecast_completion(
     # A study of which all answers are recent is younger than the window: it began with its first answer.
     begin = recent[0] if len(recent) == len(times) else now - WINDOW
     elapsed = now - begin - paused
-    if len(recent) < FEWEST or elapsed < SHORTEST:
+    if len(recent) < FEWEST:
         return Forecast(now, reason="too few answers for a forecast")
+    if elapsed < SHORTEST:
+        return Forecast(now, reason=f"no forecast from the first {SHORTEST.seconds // 60} minutes")
     per_hour = len(recent) / (elapsed / timedelta(hours=1))
     left = timedelta(hours=missing / per_hour)
     if left > FARTHEST:

@@ -34,10 +34,12 @@ ESTIMATED = ("ratings", "pairs")
 
 @dataclass(frozen=True)
 class LookState:
-    """Where a study is among its planned looks: the numbers of rated images at which they are due, and the present."""
+    """The planned looks of a study, and how many of them its rated images have reached."""
 
     planned: int
+    """The planned number of rated images."""
     times: tuple[int, ...]
+    """The numbers of rated images at which looks are due."""
     images: int
     """Rated images now."""
     available: int = 0
@@ -61,7 +63,7 @@ class LookState:
 
     @property
     def is_at_look(self) -> bool:
-        """Whether the present answers are those of a look: exactly at its number of images, or at the end."""
+        """Whether a look is due now: the number of rated images is exactly that of a look, or the study is complete."""
         return self.images >= self.planned or self.images in self.times
 
     @property
@@ -84,20 +86,22 @@ class LookState:
 
 @dataclass(frozen=True)
 class LookResult:
-    """The verdict on the owner's page: the one to show, and the one between two looks, which is hidden at first."""
+    """The verdict on the owner's page: that of the last look, and that of now, which is hidden until it is opened."""
 
     state: LookState | None = None
     """None if no looks are planned: the interval is that of a single look."""
     shown: Verdict | None = None
     shown_at: str = ""
+    """A sentence about the look of the shown verdict."""
     hidden: Verdict | None = None
     hidden_at: str = ""
+    """A sentence about the answers of the hidden verdict."""
     reason: str = ""
-    """Why there is no verdict."""
+    """The reason why there is no verdict."""
 
 
 def measure_captions(plan: Plan, metrics: Sequence[str]) -> list[Report]:
-    """Compute metrics for all captions from which the items of a study were drawn: a report per system."""
+    """Compute metrics for all captions from which the items of a study were drawn; return a report per system."""
     parsed = parse_all(metrics)
     captions = read_all_captions(plan)
     return [evaluate(one, parsed, resampling=Resampling(samples=0)) for one in captions]
@@ -120,28 +124,28 @@ def check_auxiliary(plan: Plan, metrics: Sequence[str]) -> list[str]:
 
 
 def read_all_captions(plan: Plan) -> list[CaptionSet]:
-    """Read the captions of every system in the files of a study, also those that it does not ask about."""
+    """Read the captions of every system in the files of a study, including those that are not rated."""
     subjects = read_subjects(replace(plan, ids=(), items=None, quotas={}), refuse)
     systems: dict[str, dict[str, tuple[str, Subject]]] = {}
     for subject in subjects:
         for system, text in subject.captions:
-            own = systems.setdefault(system, {})
-            if not system or subject.id in own:
+            captions = systems.setdefault(system, {})
+            if not system or subject.id in captions:
                 raise InputError(
                     f"{plan.path}: using=... needs one caption per item of each system, and item {subject.id} has "
                     "captions without a system"
                 )
-            own[subject.id] = (text, subject)
+            captions[subject.id] = (text, subject)
     if not systems:
         raise InputError(f"{plan.path}: using=... needs captions, and this study has none")
     sets = []
-    for system, own in systems.items():
+    for system, captions in systems.items():
         columns = {}
         if plan.images:
             folder = plan.file(plan.images)
-            columns["image"] = [one.image and str(folder / one.image) for _, one in own.values()]
-        texts = {id: text for id, (text, _) in own.items()}
-        references = {id: one.references for id, (_, one) in own.items()}
+            columns["image"] = [subject.image and str(folder / subject.image) for _, subject in captions.values()]
+        texts = {id: text for id, (text, _) in captions.items()}
+        references = {id: subject.references for id, (_, subject) in captions.items()}
         sets.append(CaptionSet.of(texts, references, columns, system))
     return sets
 
@@ -153,7 +157,10 @@ def compute_look_result(
     reports: Sequence[Report],
     using: Sequence[str],
 ) -> LookResult:
-    """Compute the verdict at the last planned look, and the current one, which is hidden; without looks the current."""
+    """Compute the verdict at the last planned look, and the current one, which is hidden.
+
+    If no looks are planned, the current verdict is shown.
+    """
     if not plan.looks.planned:
         return _estimate_answers(plan, tasks, answers, reports, using, None, ())
     images = {image for _, image in _list_rated_images(plan, tasks, answers)}
@@ -173,8 +180,8 @@ def compute_look_result(
     if not number:
         return replace(result, reason=now.reason)
     last, looked = state.past[-1], state.past[:-1]
-    first = take_answers(plan, tasks, answers, last)
-    look = _estimate_answers(plan, tasks, first, reports, using, state, looked)
+    answers_at_look = take_answers(plan, tasks, answers, last)
+    look = _estimate_answers(plan, tasks, answers_at_look, reports, using, state, looked)
     at = f"Look {number} of {len(state.times)}, the answers up to the first {last:,} images"
     return replace(
         result, shown=look.shown, shown_at=f"{at}: {state.describe_factor(looked, last)}.", reason=look.reason
@@ -184,25 +191,25 @@ def compute_look_result(
 def take_answers(plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered], images: int) -> list[Answered]:
     """Return the answers up to the one that rated the last of the first ``images`` images, in the order of arrival."""
     seen: set[str] = set()
-    for one, image in _list_rated_images(plan, tasks, answers):
+    for last, image in _list_rated_images(plan, tasks, answers):
         seen.add(image)
         if len(seen) == images:
-            return [other for other in answers if other.seq <= one.seq]
+            return [answer for answer in answers if answer.seq <= last.seq]
     return list(answers)
 
 
 def _list_rated_images(
     plan: Plan, tasks: Mapping[str, Task], answers: Sequence[Answered]
 ) -> list[tuple[Answered, str]]:
-    """Return the answers that count and rate an image, in the order of arrival, with the image as the export has it."""
+    """List the answers that count and rate an image, in the order of arrival, with the image as the export names it."""
     column = get_resampling_column(plan, tasks.values())
     rated = []
-    for one in sorted(answers, key=lambda one: one.seq):
-        if one.purpose != "work" or one.excluded:
+    for answer in sorted(answers, key=lambda answer: answer.seq):
+        if answer.purpose != "work" or answer.excluded:
             continue
-        rows = build_answer_rows(plan, tasks[one.task], one)
+        rows = build_answer_rows(plan, tasks[answer.task], answer)
         rows = [row for row in rows if plan.kind != "ratings" or row["rating"] is not None]
-        rated += [(one, str(row[column])) for row in rows[:1]]
+        rated += [(answer, str(row[column])) for row in rows[:1]]
     return rated
 
 
@@ -221,9 +228,9 @@ def _estimate_answers(
     if not rows:
         return LookResult(state, reason="No result yet: no answer has come in.")
     try:
-        people = open_judgments(rows, columns=recipe.layouts[0], recipe=recipe)
+        judgments = open_judgments(rows, columns=recipe.layouts[0], recipe=recipe)
         planned = state.planned if state else None
-        verdict = estimate(people, reports, using=using if reports else None, planned=planned, looked=looked)
+        verdict = estimate(judgments, reports, using=using if reports else None, planned=planned, looked=looked)
     except InputError as error:
         return LookResult(state, reason=f"No result yet: {error}")
     return LookResult(state, verdict)

@@ -61,7 +61,7 @@ PAUSE, SHARE = 2.0, 10.0
 AGAIN = 60.0
 # Polling interval of the page in seconds.
 REFRESH = 4.0
-# Most raters and comments on the page, links per form, and characters of a reason.
+# Largest number of raters and comments on the page, links per form, and characters of a reason.
 RATERS, COMMENTS, LINKS, REASON = 60, 30, 500, 500
 
 

@@ -26,7 +26,7 @@ class Invitation:
     rater: str
     state: LinkState
     at: datetime | None = None
-    """When it was opened first, or withdrawn."""
+    """The time at which it was first opened, or withdrawn."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +48,7 @@ class Invitations(Result):
         """Return a sentence, and a table of the links."""
         withdrawn = sum(one.state == "withdrawn" for one in self.links)
         answer = f"{len(self.unopened):,} of {len(self.links):,} links were never opened"
-        answer += f", and {withdrawn:,} are withdrawn" if withdrawn else ""
+        answer += f", and {withdrawn:,} {'is' if withdrawn == 1 else 'are'} withdrawn" if withdrawn else ""
         rows: list[list[Value]] = [
             [one.rater, one.state, f"{one.at:%Y-%m-%d %H:%M} UTC" if one.at else ""] for one in self.links
         ]
@@ -74,15 +74,15 @@ def withdraw_links(log: StudyLog, raters: Sequence[str], reason: str = "withdraw
 
     Nothing is withdrawn if one of the raters is unknown or has opened the link.
     """
-    known = {one.rater: one.state for one in list_invitations(log).links}
-    unopened = [rater for rater, state in known.items() if state == "never opened"]
-    chosen = unopened if list(raters) == [UNOPENED] else list(dict.fromkeys(raters))
-    for rater in chosen:
-        if rater not in known:
+    states = {link.rater: link.state for link in list_invitations(log).links}
+    unopened = [rater for rater, state in states.items() if state == "never opened"]
+    withdrawn = unopened if list(raters) == [UNOPENED] else list(dict.fromkeys(raters))
+    for rater in withdrawn:
+        if rater not in states:
             raise InputError(f"there is no rater {rater!r}, expected raters such as r3, or {UNOPENED}")
-        if known[rater] != "never opened":
-            advice = "captious studio exclude takes the answers out" if known[rater] == "opened" else "nothing to do"
-            raise InputError(f"the link of rater {rater} is {known[rater]}, expected one never opened; {advice}")
-    for rater in chosen:
+        if states[rater] != "never opened":
+            advice = "captious studio exclude removes the answers" if states[rater] == "opened" else "nothing to do"
+            raise InputError(f"the link of rater {rater} is {states[rater]}, expected one never opened; {advice}")
+    for rater in withdrawn:
         log.withdraw(rater, reason)
-    return chosen
+    return withdrawn

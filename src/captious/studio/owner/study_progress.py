@@ -14,6 +14,7 @@ from captious.errors import InputError
 from captious.metrics.registry import parse_all
 from captious.options import Resampling
 from captious.render import Cell, Chart, Column, Document, Result, Section, Series, Table, Text
+from captious.render.answers import count_noun
 from captious.render.document import Value
 from captious.stats.rater_agreement import ALPHA_DECIMALS, Alpha, Measurement, krippendorff
 from captious.studio.collect._events import Answered, Event, collect_answers
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 NAN = float("nan")
-# Most raters and comments in the terminal; JSON has all of them.
+# Largest number of raters and comments in the terminal; JSON has all of them.
 SHOWN, COMMENTS = 30, 20
 
 
@@ -180,7 +181,8 @@ class StudyProgress(Result):
             self.title,
             ["answers a task", Column("tasks"), Column("of"), Column("share", scale=100, decimals=0, unit=" %")],
             [[f"{place} or more", done, cover.tasks, done / cover.tasks] for place, done in enumerate(cover.places, 1)],
-            f"{cover.answers:,} of {cover.target:,} answers; {cover.open} tasks open now; {self.late} late answers",
+            f"{cover.answers:,} of {cover.target:,} answers; {count_noun(cover.open, 'task')} open now; "
+            f"{count_noun(self.late, 'late answer')}",
         )
 
     def build_coverage_chart(self) -> Chart:

@@ -48,7 +48,7 @@ MATTERING: Mapping[str, tuple[str, ...]] = {
     "systems": ("harm", "damage", "gaming"),
     "checkpoints": ("harm", "damage", "gaming"),
 }
-# Most sets of evidence that the advice rests on.
+# Largest number of sets of evidence that the advice rests on.
 SHOWN = 4
 # Items on which a metric is timed.
 TIMED = 50
@@ -260,7 +260,7 @@ def list_untested(near: Sequence[EvidenceSet], profile: CaptionProfile, purpose:
     wanted = KINDS[purpose][0]  # the kind of evidence that answers the question
     ranked = [one for one in near if {*one.ranked} - {*BASELINES}]
     if not ranked:
-        return ["no metric was computed on such captions; there are printed numbers alone"]
+        return ["no metric was computed on such captions; there are only printed numbers"]
     if all(one.kind != wanted for one in ranked):
         found = " and ".join(dict.fromkeys(one.kind for one in ranked))
         printed = ", but printed numbers" if any(one.kind == wanted for one in near) else ""

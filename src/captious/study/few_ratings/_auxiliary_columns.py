@@ -16,8 +16,10 @@ from captious.stats.ridge import fit_tuned_ridge
 from captious.stats.survey import Answers, Population, Slopes, SurveyMeans, Target, estimate_means, find_varied
 from captious.study.few_ratings._rated_sample import RatedSample
 
-# Fewest rated images for auxiliary metrics, and for intervals that are not rough.
-LEAST_IMAGES, ROUGH = 10, 5
+# Fewest rated images for auxiliary metrics.
+LEAST_IMAGES = 10
+# With fewer rated images of a system, its interval is called rough.
+ROUGH = 5
 # Fewest rated captions per slope.
 PER_SLOPE = 20
 # Largest share of captions without a value; a metric with more is left out.
@@ -43,13 +45,15 @@ class EstimateSetting:
 
 @dataclass(frozen=True, eq=False)
 class AuxiliaryColumn:
-    """An auxiliary value of every caption."""
+    """The values of one auxiliary metric, one per caption."""
 
     name: str
     label: str
     form: str
     values: Floats
+    """The values that the regression uses: filled, and clipped or ranked."""
     raw: Floats
+    """The values of the metric; NaN if a caption has none."""
 
 
 def prepare_columns(
@@ -83,7 +87,10 @@ def choose_columns(
     setting: EstimateSetting,
     remarks: list[str],
 ) -> list[AuxiliaryColumn]:
-    """Leave out auxiliary metrics that these ratings are too few for, or that hardly vary among the rated captions."""
+    """Return the auxiliary metrics that can be used; none if there are too few ratings for their slopes.
+
+    Metrics that hardly vary among the rated captions are left out. Each reason is added to ``remarks``.
+    """
     if not columns:
         return []
     images = len(np.unique(population.image[answers.item]))
@@ -91,14 +98,16 @@ def choose_columns(
     if images < LEAST_IMAGES:
         remarks.append(f"no auxiliary metric is used: {images} rated images, expected at least {LEAST_IMAGES}")
         return []
-    whole = replace(population, values=np.stack([one.values for one in columns], axis=1))
-    varied = find_varied(whole, answers)
-    for column, enough in zip(columns, varied, strict=True):
-        if not enough and not column.label.endswith(" missing"):
+    with_values = replace(population, values=np.stack([column.values for column in columns], axis=1))
+    varied = find_varied(with_values, answers)
+    for column, varies in zip(columns, varied, strict=True):
+        if not varies and not column.label.endswith(" missing"):
             remarks.append(f"{column.label} is not used: it hardly varies among the rated captions")
-    kept = [column for column, enough in zip(columns, varied, strict=True) if enough]
-    predicted = _uses_prediction(kept, setting)
-    slopes = 1 if predicted else len(kept) * (population.systems if setting.slopes == "own" else 1)
+    kept = [column for column, varies in zip(columns, varied, strict=True) if varies]
+    # A prediction has one slope however many metrics it is made from.
+    slopes = 1 if _uses_prediction(kept, setting) else len(kept)
+    if setting.slopes == "own" and not _uses_prediction(kept, setting):
+        slopes *= population.systems
     if kept and rated < PER_SLOPE * slopes:
         each = f"{PER_SLOPE * slopes} for {slopes} slopes" if slopes > 1 else str(PER_SLOPE)
         remarks.append(f"no auxiliary metric is used: {rated} rated captions, expected at least {each}")
@@ -115,7 +124,7 @@ def _uses_prediction(columns: Sequence[AuxiliaryColumn], setting: EstimateSettin
 def fit_columns(
     population: Population, answers: Answers, columns: Sequence[AuxiliaryColumn], setting: EstimateSetting
 ) -> tuple[SurveyMeans, dict[str, Any]]:
-    """Estimate means with some auxiliary metrics."""
+    """Estimate means with auxiliary metrics; also return their labels, the method, and its slopes or factor."""
     if not columns:
         return estimate_means(population, answers, target=setting.target), {}
     labels = [one.label for one in columns if not one.label.endswith(" missing")]
@@ -125,9 +134,9 @@ def fit_columns(
             replace(population, values=values), answers, target=setting.target, slopes=setting.slopes
         )
         return means, {"using": labels, "method": "slopes", "slopes": means.slopes.tolist()}
-    number = np.bincount(answers.item, minlength=len(values))
-    rated = np.flatnonzero(number)
-    mean = np.bincount(answers.item, answers.rating, minlength=len(values))[rated] / number[rated]
+    counts = np.bincount(answers.item, minlength=len(values))
+    rated = np.flatnonzero(counts)
+    mean = np.bincount(answers.item, answers.rating, minlength=len(values))[rated] / counts[rated]
     monotone = setting.form == "monotone"
     fit = _fit_curve if monotone and len(labels) == 1 else _fit_ridge
     predicted = cross_fit(fit, values, population.image, rated, mean, setting.seed)
@@ -142,7 +151,7 @@ def _fit_ridge(values: Floats, rating: Floats, image: Ints) -> Callable[[Floats]
 
 
 def _fit_curve(values: Floats, rating: Floats, image: Ints) -> Callable[[Floats], Floats]:
-    """Fit the monotone curve of the first column, increasing or decreasing as the ratings of these captions."""
+    """Fit a monotone curve of the first column: decreasing if ratings fall with it, otherwise increasing."""
     x = values[:, 0]
     sign = 1.0 if np.dot(x - x.mean(), rating - rating.mean()) >= 0 else -1.0
     curve = fit_isotonic(sign * x, rating)

@@ -1,4 +1,4 @@
-"""``captious.study.calibrate``: metrics in units of people's ratings, with an honest error and prediction intervals."""
+"""``captious.study.calibrate``: metrics in units of people's ratings, with errors out of fold and intervals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FILE = "calibration.cal"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A curve or ridge that was tried, and its errors out of fold."""
+    """A curve or ridge that was fitted, and its errors out of fold."""
 
     metrics: str
     form: Form
@@ -57,7 +57,7 @@ class Candidate:
 
 @dataclass(frozen=True, repr=False)
 class CalibrationReport(Result):
-    """A calibration, what was tried, and the data behind it. ``calibration.save(path)`` writes the file."""
+    """A calibration, the alternatives that were fitted, and the data. ``calibration.save(path)`` writes the file."""
 
     calibration: Calibration
     candidates: tuple[Candidate, ...]
@@ -81,24 +81,24 @@ class CalibrationReport(Result):
 
     def document(self) -> Document:
         """Build the document: the answer, errors out of fold, and the curve."""
-        one = self.calibration
-        names = _join_labels([metric.label for metric in one.inputs])
-        title = f"{PurePath(one.ratings).name}: {names} in units of {one.question}"
+        calibration = self.calibration
+        names = _join_labels([metric.label for metric in calibration.inputs])
+        title = f"{PurePath(calibration.ratings).name}: {names} in units of {calibration.question}"
         answer, *lines = self._answer()
         sections: list[Section] = [Text(lines), self._table(), self._chart()]
         signature = "|".join(
             [
-                f"calibrate:{one.ratings}#{one.ratings_digest}",
-                f"metrics:{'+'.join(metric.metric for metric in one.inputs)}",
-                f"form:{one.form}",
+                f"calibrate:{calibration.ratings}#{calibration.ratings_digest}",
+                f"metrics:{'+'.join(metric.metric for metric in calibration.inputs)}",
+                f"form:{calibration.form}",
                 f"folds:10,images,seed={SEED}",
-                f"interval:cross-conformal,{one.level:g}",
+                f"interval:cross-conformal,{calibration.level:g}",
                 f"captious:{__version__}",
             ]
         )
         about = "The rating that people would give a caption, predicted from metrics, with its error out of fold."
         data = {
-            "calibration": replace(one, half_width=_drop_infinite(one.half_width)),
+            "calibration": replace(calibration, half_width=_drop_infinite(calibration.half_width)),
             "spread": self.spread,
             "candidates": self.candidates,
             "parts": [{"x": part.x, "captions": part.rows, "mean": part.y.value} for part in self.parts],
@@ -109,19 +109,20 @@ class CalibrationReport(Result):
         )  # fmt: skip
 
     def _answer(self) -> list[str]:
-        one = self.calibration
-        low, high = one.scale
-        many = f", each the mean of {one.per_caption:.3g}" if one.per_caption > 1 else ""
-        ceiling = "" if math.isnan(one.ceiling) else f" of at most {one.ceiling:.2f}, because people differ"
+        fit = self.calibration
+        low, high = fit.scale
+        several = f", each the mean of {fit.per_caption:.3g}" if fit.per_caption > 1 else ""
+        ceiling = "" if math.isnan(fit.ceiling) else f" of at most {fit.ceiling:.2f}, because people differ"
         lines = [
-            f"The {one.question} of a caption ({low:g} to {high:g}) is predicted with an error of {one.errors.rmse:.3g}"
-            f"; without a metric it would be {self.spread:.3g}. R² is {one.errors.r2:.2f}{ceiling}.",
-            f"Errors are of images that the fit did not see: {one.captions:,} captions of {one.images:,} images{many}.",
+            f"The {fit.question} of a caption ({low:g} to {high:g}) is predicted with an error of {fit.errors.rmse:.3g}"
+            f"; without a metric it would be {self.spread:.3g}. R² is {fit.errors.r2:.2f}{ceiling}.",
+            f"Errors are of images that the fit did not see: {fit.captions:,} captions of {fit.images:,} images"
+            f"{several}.",
         ]
-        if math.isfinite(one.half_width):
+        if math.isfinite(fit.half_width):
             lines.append(
-                f"{one.level:.0%} of captions are rated within ± {one.half_width:.3g} of the prediction "
-                f"({one.question} by as many people as here)."
+                f"{fit.level:.0%} of captions are rated within ± {fit.half_width:.3g} of the prediction "
+                f"({fit.question} by as many people as here)."
             )
         lines.append(f"Use it for single captions. {NOT_AN_ESTIMATE[0].upper()}{NOT_AN_ESTIMATE[1:]}.")
         return lines
@@ -204,7 +205,7 @@ def calibrate(
     references, images, recipe, missing
         As in ``captious.correlate``.
     seed
-        Of the folds.
+        Random seed of the folds.
     progress
         Called with the name of each step as it begins.
 
@@ -226,8 +227,11 @@ def calibrate(
         progress("folds")
     rated = judged.values[used]
     scale = judged.scale or (float(np.nanmin(rated)), float(np.nanmax(rated)))
-    fitted = _fit_ridge(scores, x, y, image, scale, seed) if len(scores) > 1 else None
-    fitted = fitted or _fit_curves(scores[0], x[:, 0], y, image, scale, seed)
+    fitted = (
+        _fit_ridge(scores, x, y, image, scale, seed)
+        if len(scores) > 1
+        else _fit_curves(scores[0], x[:, 0], y, image, scale, seed)
+    )
     enough = len(np.unique(image)) >= LEAST_CLUSTERS
     calibration = Calibration(
         tuple(_describe_input(score, column) for score, column in zip(scores, x.T, strict=True)),
@@ -246,12 +250,13 @@ def calibrate(
         judged.digest,
         tuple(sorted({*(judged.systems or ())})),
     )
-    across = calibration.predict(x) if len(scores) > 1 else x[:, 0]
+    # The horizontal axis of the chart: the metric, or the prediction from several.
+    axis = calibration.predict(x) if len(scores) > 1 else x[:, 0]
     return CalibrationReport(
         calibration,
         fitted.candidates,
         float(y.std()),
-        tuple(split_curve(across, y, image)),
+        tuple(split_curve(axis, y, image)),
         fitted.fit if isinstance(fitted.fit, Curve) else None,
         tuple(_list_warnings(judged, scores, used, enough, calibration)),
         tuple(list_notes(scores)),
@@ -270,7 +275,7 @@ def _refuse_pairs(judged: Ratings | Preferences) -> Ratings:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """The chosen fit, its predictions out of fold, and what was tried."""
+    """The chosen fit, its predictions out of fold, and all candidates."""
 
     form: Form
     fit: Any
@@ -282,12 +287,12 @@ def _fit_curves(
     score: MetricScores, x: Floats, y: Floats, image: Ints, scale: tuple[float, float], seed: int
 ) -> _Fitted:
     """Fit the line and the monotone curve, and choose the curve only if its error is clearly lower."""
-    found = choose_curve(x, y, image, scale, score.higher_is_better, seed)
-    tried = tuple(
-        Candidate(score.label, form, compute_errors(predicted, y), form == found.form)
-        for form, predicted in found.predicted.items()
+    choice = choose_curve(x, y, image, scale, score.higher_is_better, seed)
+    candidates = tuple(
+        Candidate(score.label, form, compute_errors(predicted, y), form == choice.form)
+        for form, predicted in choice.predicted.items()
     )
-    return _Fitted(found.form, found.curve, found.predicted[found.form], tried)
+    return _Fitted(choice.form, choice.curve, choice.predicted[choice.form], candidates)
 
 
 def _fit_ridge(
@@ -297,15 +302,16 @@ def _fit_ridge(
 
     def fit(rows: Floats, target: Floats, cluster: Ints) -> Predict:
         ridge, low, high = fit_tuned_ridge(rows, target, cluster, seed), rows.min(axis=0), rows.max(axis=0)
+        # As `Calibration.predict`: no extrapolation beyond the values of the fit, and no rating off the scale.
         return lambda new: np.clip(ridge.predict(np.clip(new, low, high)), *scale)
 
     predicted = predict_out_of_fold(fit, x, y, image, seed)
     labels = _join_labels([score.label for score in scores])
-    tried = [Candidate(labels, "ridge", compute_errors(predicted, y), True)]
+    candidates = [Candidate(labels, "ridge", compute_errors(predicted, y), True)]
     for score, column in zip(scores, x.T, strict=True):
         single = predict_out_of_fold(lambda a, b, _: fit_line(a, b).predict, column, y, image, seed)
-        tried.append(Candidate(score.label, "line", compute_errors(np.clip(single, *scale), y)))
-    return _Fitted("ridge", fit_tuned_ridge(x, y, image, seed), predicted, tuple(tried))
+        candidates.append(Candidate(score.label, "line", compute_errors(np.clip(single, *scale), y)))
+    return _Fitted("ridge", fit_tuned_ridge(x, y, image, seed), predicted, tuple(candidates))
 
 
 def _join_labels(labels: Sequence[str]) -> str:

@@ -80,7 +80,7 @@ class CaptionTable:
             matches = [name for name in self.values if key(name) == plain]
             if len(matches) == 1:
                 return matches[0]
-            if matches:
+            if matches:  # the short name is ambiguous
                 raise InputError(f"{argument}={wanted}: {self.name} has {', '.join(matches)}, expected one of them")
         raise InputError(
             f"{argument}={wanted}: no such number in {self.name}, found {', '.join(self.values) or 'none'}"
@@ -89,7 +89,7 @@ class CaptionTable:
 
 
 def find_direction(name: str) -> Literal[1, -1] | None:
-    """Return 1 for a metric of which higher is better, -1 if lower is; None for numbers that are no metric."""
+    """Return 1 if higher values of a metric are better, -1 if lower ones are, and None if the name is no metric."""
     try:
         metrics = parse_all([name])
     except InputError:
@@ -169,7 +169,7 @@ def list_rated_systems(ratings: Ratings | Preferences) -> list[str]:
     """List the systems that the ratings name."""
     if isinstance(ratings, Ratings):
         return list(dict.fromkeys(ratings.systems or ()))
-    return list(dict.fromkeys(name for both in ratings.systems or () for name in both))
+    return list(dict.fromkeys(name for pair in ratings.systems or () for name in pair))
 
 
 def _read_rows(sources: Iterable[Any], system: str | None) -> CaptionTable:
@@ -186,16 +186,16 @@ def _read_file(source: Any, system: str | None) -> CaptionTable:
     rows = list(read_rows(source, role="captions"))
     if not rows:
         raise InputError(f"{file}: contains no captions")
-    named = (ITEM_COLUMNS, GROUP_COLUMNS, (system,) if system else SYSTEM_COLUMNS, CANDIDATE_COLUMNS)
+    usual_names = (ITEM_COLUMNS, GROUP_COLUMNS, (system,) if system else SYSTEM_COLUMNS, CANDIDATE_COLUMNS)
     columns = dict.fromkeys(str(name) for row in rows for name in row.fields)
     if system is not None and system not in columns:
         system_columns = ", ".join(columns)
         raise InputError(f"{file}: no column {system!r}, found columns {system_columns}")
-    keys = [next((name for name in usual if name in columns), None) for usual in named]
+    # The columns of id, image, system and text; every other column with only numbers is a metric.
+    keys = [next((name for name in names if name in columns), None) for names in usual_names]
     if keys[0] is None and keys[1] is None:
         raise InputError(f"{file}: no id and no image, found columns {', '.join(columns)}")
-    taken = {name for name in keys if name} | {PROBABILITY, STRATUM}
-    others = [name for name in columns if name not in taken]
+    others = [name for name in columns if name not in {*keys, PROBABILITY, STRATUM}]
     metrics = [name for name in others if all(_is_numeric(row.fields.get(name)) for row in rows)]
     cells: list[tuple[str, str, str, str | None]] = []
     for row in rows:
@@ -217,9 +217,9 @@ def _read_file(source: Any, system: str | None) -> CaptionTable:
         if key in seen:
             raise InputError(f"{row.where}: {key[1]} of {key[0]} occurs twice, expected one row per caption")
         seen.add(key)
-    known = {name: one for name, one in values.items() if not np.isnan(one).all()}
-    signatures = {name: f"{name}|computed elsewhere" for name in known}
-    return CaptionTable(ids, systems, images, texts, known, {name: name for name in known}, signatures, strata, file)
+    values = {name: column for name, column in values.items() if not np.isnan(column).all()}
+    signatures = {name: f"{name}|computed elsewhere" for name in values}
+    return CaptionTable(ids, systems, images, texts, values, {name: name for name in values}, signatures, strata, file)
 
 
 def _is_numeric(cell: Any) -> bool:
@@ -240,23 +240,24 @@ def _is_number_text(cell: Any) -> bool:
 
 
 def _add_columns(table: CaptionTable, more: CaptionTable) -> CaptionTable:
-    """Add the numbers of further rows to captions, by system and id; without systems by id."""
-    whole = more.systems == (UNNAMED_SYSTEM,) * len(more)
+    """Add the numbers of further rows to captions: by system and id, or only by id if the rows name no system."""
+    names_no_system = more.systems == (UNNAMED_SYSTEM,) * len(more)
     rows = {(system, id): index for index, (system, id) in enumerate(zip(more.systems, more.ids, strict=True))}
-    places = [
-        rows.get((UNNAMED_SYSTEM if whole else system, id), -1)
+    # The row of `more` for each caption of `table`, -1 if there is none.
+    indices = [
+        rows.get((UNNAMED_SYSTEM if names_no_system else system, id), -1)
         for system, id in zip(table.systems, table.ids, strict=True)
     ]
-    if all(place < 0 for place in places):
+    if all(index < 0 for index in indices):
         raise InputError(f"{more.name}: no row has the id of a caption of {table.name}, such as {table.ids[0]}")
-    index = np.array(places)
-    added = {name: np.where(index >= 0, values[index], np.nan) for name, values in more.values.items()}
-    both = [name for name in added if name in table.values and name not in COUNTS]
-    if both:
-        raise InputError(f"{more.name}: {both[0]} is in {table.name} too, expected each number once")
+    row_of = np.array(indices)
+    added = {name: np.where(row_of >= 0, values[row_of], np.nan) for name, values in more.values.items()}
+    repeated = [name for name in added if name in table.values and name not in COUNTS]
+    if repeated:
+        raise InputError(f"{more.name}: {repeated[0]} is in {table.name} too, expected each number once")
     strata = table.strata
     if strata is None and more.strata is not None:
-        strata = tuple(more.strata[place] if place >= 0 else "None" for place in places)
+        strata = tuple(more.strata[index] if index >= 0 else "None" for index in indices)
     return replace(
         table,
         values={**added, **table.values},
@@ -270,17 +271,18 @@ def _add_columns(table: CaptionTable, more: CaptionTable) -> CaptionTable:
 def match_captions(
     table: CaptionTable, ratings: Ratings, missing: str
 ) -> tuple[CaptionTable, list[tuple[int, int]], int]:
-    """Match captions to rated items; return the captions, pairs of caption and item, and how many items have none.
+    """Match captions to rated items; return the captions, pairs (caption, item), and the number of items without one.
 
-    The image of a rated caption is that of the ratings, so that captions of one image are recognized.
+    Images are renamed to the names that the ratings use, so that captions of one image are recognized.
     """
     index = ItemIndex(ratings)
     systems = set(ratings.systems or ())
     if len(systems) == 1 and len({*table.systems}) == 1:
-        table = replace(table, systems=(*systems,) * len(table))  # whatever the name of the only run or file
+        # One system on each side: it is the same one, whatever the run or file calls it.
+        table = replace(table, systems=(*systems,) * len(table))
     if len(systems) > 1 and UNNAMED_SYSTEM in table.systems:
         table = _take_systems(table, index.systems)
-    place = {id: number for number, id in enumerate(ratings.ids)}
+    position = {id: number for number, id in enumerate(ratings.ids)}
     pairs: list[tuple[int, int]] = []
     images: dict[str, str] = {}
     for row, (id, image, text, system) in enumerate(
@@ -289,9 +291,9 @@ def match_captions(
         if systems and system not in systems:
             continue
         for item in index.items(f"{table.name}: {id}", id, image, text, system if systems else None):
-            if item in place and (not systems or index.systems[item] == system):
-                pairs.append((row, place[item]))
-                images[image] = ratings.groups[place[item]]
+            if item in position and (not systems or index.systems[item] == system):
+                pairs.append((row, position[item]))
+                images[image] = ratings.groups[position[item]]
     without = sorted({*range(len(ratings.ids))} - {item for _, item in pairs})
     if without and (missing == "error" or not pairs):
         names = [ratings.ids[item] for item in without]
@@ -299,8 +301,8 @@ def match_captions(
         hint = f"; {table.name} has the systems {format_first(list(dict.fromkeys(table.systems)))}" if unknown else ""
         ways = "" if not pairs else "; pass missing='skip' to leave them out"
         raise InputError(
-            f"{ratings.name}: {len(without):,} of {len(place):,} rated captions ({format_first(names)}) are not among "
-            f"the {len(table):,} captions of {table.name}{hint}{ways}"
+            f"{ratings.name}: {len(without):,} of {len(position):,} rated captions ({format_first(names)}) are not "
+            f"among the {len(table):,} captions of {table.name}{hint}{ways}"
         )
     renamed = tuple(images.get(image, image) for image in table.images)
     return replace(table, images=renamed), pairs, len(without)
@@ -308,15 +310,15 @@ def match_captions(
 
 def _take_systems(table: CaptionTable, systems: Mapping[str, str]) -> CaptionTable:
     """Return captions with the system of the rated item of the same id; raise InputError if one is not rated."""
-    own = [
+    owners = [
         systems.get(id) if system == UNNAMED_SYSTEM else system
         for id, system in zip(table.ids, table.systems, strict=True)
     ]
-    for id, system in zip(table.ids, own, strict=True):
-        if system is None:
-            known = format_first(sorted({*systems.values()}))
-            raise InputError(f"{table.name}: {id} has no system, expected a column with one of {known}")
-    return replace(table, systems=tuple(str(system) for system in own))
+    for id, owner in zip(table.ids, owners, strict=True):
+        if owner is None:
+            names = format_first(sorted({*systems.values()}))
+            raise InputError(f"{table.name}: {id} has no system, expected a column with one of {names}")
+    return replace(table, systems=tuple(map(str, owners)))
 
 
 def make_rated_table(ratings: Ratings) -> CaptionTable:

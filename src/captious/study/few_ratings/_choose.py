@@ -93,9 +93,9 @@ def choose(
 ) -> DrawnItems:
     """Draw the images that people should rate next, each with the captions of all systems.
 
-    Strata are made of the mean of the auxiliary metrics over an image's captions. As many images are drawn of each,
-    or more where ratings vary more (``allocation="neyman"``, which needs ratings). Never rate the most uncertain
-    captions first: no estimate of all captions is valid then.
+    Images are divided into strata by the mean of the auxiliary metrics over their captions. From each stratum the same
+    share of images is drawn, or more if its ratings vary more (``allocation="neyman"``, which needs ratings). Do not
+    rate the most uncertain captions first instead: estimates of all captions would not be valid.
 
     Parameters
     ----------
@@ -106,13 +106,13 @@ def choose(
     using
         Auxiliary metrics; by default all of the runs. Without any, images are drawn at random from one stratum.
     ratings
-        Ratings so far; the next images of each stratum follow, in an order that the seed fixed at the start.
+        Ratings so far. The images that follow the rated ones are drawn; the seed fixes the order of all.
     allocation
         ``proportional`` to the sizes of the strata, or ``neyman``.
     strata
         How many strata to make.
     seed
-        Of the order within strata.
+        Random seed of the order within strata.
     missing
         Ratings of captions that are not in the runs: ``error``, or ``skip``.
 
@@ -142,9 +142,9 @@ def choose(
         spreads = _estimate_spreads(table, judged, matches, groups)
     before = [sum(name in rated for name in group) for group in groups]
     total = sum(map(len, groups))
-    left = total - sum(before)
-    if number > left:
-        raise InputError(f"next={number}: expected at most the {left:,} images that are not rated yet")
+    unrated = total - sum(before)
+    if number > unrated:
+        raise InputError(f"next={number}: expected at most the {unrated:,} images that are not rated yet")
     sizes = allocate_next([len(group) for group in groups], before, number, spreads)
     # The order of a stratum depends on the seed alone, so a later batch continues where this one ends.
     drawn = [
@@ -152,20 +152,20 @@ def choose(
         for group, size in zip(groups, sizes, strict=True)
     ]
     drawn_strata = tuple(
-        DrawnStratum(str(place), len(group), old, len(new), (old + len(new)) / len(group))
-        for place, (group, old, new) in enumerate(zip(groups, before, drawn, strict=True), start=1)
+        DrawnStratum(str(rank), len(group), old, len(new), (old + len(new)) / len(group))
+        for rank, (group, old, new) in enumerate(zip(groups, before, drawn, strict=True), start=1)
     )
     labels = " + ".join(table.labels.get(name, name) for name in names)
-    taken = {image for new in drawn for image in new}
+    drawn_images = {image for images in drawn for image in images}
     remarks = []
     if judged is not None and PROBABILITY not in judged.drawn:
-        remarks.append("the images rated before are taken to have been drawn at random")
-    signature = f"choose:{len(taken)}/{total}|using:{labels or 'none'}|strata:{len(groups)}|{allocation}"
+        remarks.append("assumed: the images rated before were drawn at random")
+    signature = f"choose:{len(drawn_images)}/{total}|using:{labels or 'none'}|strata:{len(groups)}|{allocation}"
     return DrawnItems(
         tuple(_list_items(table, drawn, drawn_strata, batch, seed)),
         drawn_strata,
         batch,
-        sum(image in taken for image in table.images),
+        sum(image in drawn_images for image in table.images),
         labels,
         f"{signature}|seed:{seed}|captious:{__version__}",
         tuple(remarks),
@@ -188,10 +188,10 @@ def _group_images(table: CaptionTable, names: Sequence[str], strata: int) -> lis
     images.sort(key=lambda name: (len(name), name))
     value = _average_by_image(table, images, names)
     stratum = cut_strata(value, min(strata, len(images))) if names else np.zeros(len(images), dtype=np.int64)
-    own: list[int] = stratum.tolist()
-    return [
-        [image for image, number in zip(images, own, strict=True) if number == place] for place in range(max(own) + 1)
-    ]
+    groups: list[list[str]] = [[] for _ in range(int(stratum.max()) + 1)]
+    for image, number in zip(images, stratum.tolist(), strict=True):
+        groups[number].append(image)
+    return groups
 
 
 def _list_items(
@@ -208,8 +208,8 @@ def _list_items(
         for image in images
         for id in by_image[image]
     ]
-    order = {id: place for place, id in enumerate(order_randomly([row["id"] for row in rows], seed + batch))}
-    return sorted(rows, key=lambda row: order[row["id"]])
+    position = {id: index for index, id in enumerate(order_randomly([row["id"] for row in rows], seed + batch))}
+    return sorted(rows, key=lambda row: position[row["id"]])
 
 
 def allocate_next(
@@ -222,27 +222,28 @@ def allocate_next(
     """
     if not any(before):
         return allocate(sizes, number, spreads)
-    wanted = np.array(allocate(sizes, number + sum(before), spreads))
-    new, left = np.zeros(len(sizes), dtype=np.int64), np.array(sizes) - np.array(before)
+    totals = np.array(allocate(sizes, number + sum(before), spreads))
+    drawn, unrated = np.zeros(len(sizes), dtype=np.int64), np.array(sizes) - np.array(before)
+    # One image at a time, from the stratum that is furthest below its share and has images left.
     for _ in range(number):
-        need = np.where(new < left, wanted - np.array(before) - new, -np.inf)
-        new[int(need.argmax())] += 1
-    return [int(one) for one in new]
+        shortfall = np.where(drawn < unrated, totals - np.array(before) - drawn, -np.inf)
+        drawn[int(shortfall.argmax())] += 1
+    return [int(size) for size in drawn]
 
 
 def _average_by_image(table: CaptionTable, images: Sequence[str], names: Sequence[str]) -> Floats:
     """Return the mean of the metric over the captions of each image; of several metrics, the mean of their ranks."""
     if not names:
         return np.zeros(len(images))
-    place = {name: index for index, name in enumerate(images)}
-    owner: Ints = np.array([place[image] for image in table.images], dtype=np.int64)
+    position = {name: index for index, name in enumerate(images)}
+    owner: Ints = np.array([position[image] for image in table.images], dtype=np.int64)
     columns = []
     for name in names:
         values = table.values[name]
         filled = np.where(np.isnan(values), np.nanmean(values), values)
         columns.append(filled if len(names) == 1 else mid_ranks(filled))
-    number = np.bincount(owner, minlength=len(images))
-    result: Floats = np.bincount(owner, np.mean(columns, axis=0), minlength=len(images)) / number
+    counts = np.bincount(owner, minlength=len(images))
+    result: Floats = np.bincount(owner, np.mean(columns, axis=0), minlength=len(images)) / counts
     return result
 
 
@@ -253,12 +254,11 @@ def _estimate_spreads(
     rows = [row for row, _ in matches]
     values = np.array([ratings.mean[item] for _, item in matches])
     images = number_clusters([table.images[row] for row in rows])
-    number = np.bincount(images)
-    means = np.bincount(images, values) / number
-    first = np.unique(images, return_index=True)[1]
-    stratum = {name: number for number, group in enumerate(groups) for name in group}
-    own = np.array([stratum[table.images[rows[index]]] for index in first])
+    means = np.bincount(images, values) / np.bincount(images)
+    first_match = np.unique(images, return_index=True)[1]  # of each image, to look up its name
+    stratum_of = {name: number for number, group in enumerate(groups) for name in group}
+    stratum = np.array([stratum_of[table.images[rows[match]]] for match in first_match])
     pooled = float(means.std(ddof=1)) if len(means) > 1 else 1.0
-    members = [means[own == number] for number in range(len(groups))]
-    spread = np.array([group.std(ddof=1) if len(group) > 1 else pooled for group in members])
-    return [float(one) for one in shrink_spreads(spread)]
+    means_by_stratum = [means[stratum == number] for number in range(len(groups))]
+    spread = np.array([group.std(ddof=1) if len(group) > 1 else pooled for group in means_by_stratum])
+    return [float(value) for value in shrink_spreads(spread)]

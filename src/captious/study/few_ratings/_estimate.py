@@ -58,7 +58,8 @@ def estimate(
 
     Ratings are regressed on *auxiliary metrics*, which are known for every caption: a metric that people agree with
     makes the intervals narrower, and one that they do not agree with changes nothing. The interval is valid for any
-    metric, on any scale, of either sign. Images, and raters if at least three are named, are left out one at a time.
+    metric, on any scale, of either sign. Standard errors come from a jackknife, which leaves out one image at a time
+    and, if at least three raters are named, one rater at a time.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def estimate(
     missing
         Rated captions that are not among ``runs``, systems without ratings: ``error``, or ``skip`` to leave them out.
     seed
-        Of the folds of a prediction from several metrics; nothing else is random.
+        Random seed of the folds of a prediction from several metrics. Nothing else is random.
 
     >>> captions = [{"id": i, "system": "a", "length": x} for i, x in enumerate([1, 2, 3, 4, 5, 9])]
     >>> ratings = [{"id": i, "system": "a", "rating": y} for i, y in enumerate([2, 3, 3, 5])]
@@ -144,14 +145,14 @@ def estimate(
 
 
 def _check_half_widths(precision: float | None, difference: float | None) -> None:
-    """Raise InputError for a half width of an interval, ± this, that is not above 0."""
+    """Raise InputError if a requested half width of an interval is not above 0."""
     for name, value in (("precision", precision), ("difference", difference)):
         if value is not None and not 0 < value < math.inf:
             raise InputError(f"{name}={value!r}, expected a number above 0")
 
 
 def _list_names(using: Sequence[str] | str | None, table: CaptionTable | None) -> Sequence[str] | None:
-    """Return the names of auxiliary metrics, None for all of the table; raise InputError for names without a table."""
+    """Return the requested names of auxiliary metrics, None for all of the table, and none without a table."""
     names = [using] if isinstance(using, str) else using
     if table is not None:
         return names
@@ -210,13 +211,13 @@ def _sign_estimate(
 ) -> str:
     """Return the signature: the counts, the auxiliary metrics in use, and every option that can change a number."""
     used = tuple(first.slopes.get("using", ()))
-    helpers = "+".join(f"{one.label}({one.form})" for one in columns if one.label in used) or "none"
+    metrics = "+".join(f"{column.label}({column.form})" for column in columns if column.label in used) or "none"
     return "|".join(
         [
             f"estimate:{name}",
             *(f"{key.replace(' ', '_')}:{number}" for key, number in facts.items()),
             *([f"share:{setting.share:g}"] if setting.share is not None else []),
-            f"using:{helpers}",
+            f"using:{metrics}",
             *([f"method:{first.slopes['method']}"] if used else []),
             f"slopes:{setting.slopes}",
             f"for:{setting.target}",
@@ -240,7 +241,7 @@ def _describe_look(first: QuestionVerdict, anytime: bool, planned: int | None, l
 
 
 def _refuse_own_calibration(names: Sequence[str], ratings: Ratings) -> None:
-    """Raise InputError for a metric that was calibrated with these ratings: it knows the answers already."""
+    """Raise InputError for a metric that was calibrated with these ratings, because its values depend on them."""
     for name in names:
         if not name.startswith("calibrated("):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,9 +48,10 @@ def estimate_question(
     remarks: list[str],
 ) -> QuestionVerdict:
     """Estimate the means of all systems by one question."""
-    chosen = values[sample.row]
-    match, column = np.nonzero(~np.isnan(chosen))
-    rating, item, rater = chosen[match, column], sample.item[match], sample.rater[column]
+    # One entry per answer: its rating, the caption and the rater.
+    answered = values[sample.row]
+    match, column = np.nonzero(~np.isnan(answered))
+    rating, item, rater = answered[match, column], sample.item[match], sample.rater[column]
     scale = ratings.scale if values is ratings.values else None
     kind = "mean"
     if setting.share is not None:
@@ -61,40 +62,58 @@ def estimate_question(
         kind = "win rate"
     elif np.isin(rating, (0, 1)).all():
         kind = "share"
-    ends = (0.0, 1.0) if kind != "mean" else scale or (float(rating.min()), float(rating.max()))
+    limits = (0.0, 1.0) if kind != "mean" else scale or (float(rating.min()), float(rating.max()))
     population = Population(sample.system, sample.image, np.zeros((len(sample.system), 0)), sample.stratum)
     answers = Answers(item, rating, rater if sample.named else None, sample.chance)
     refuse_few(question, ratings.name, sample, item)
     population = merge_strata(population, answers, remarks)
     warnings += warn_answers(answers, population, sample)
     warnings += warn_unjudged(values, ratings)
-    constant = {
-        number: float(own[0])
-        for number in range(len(sample.systems))
-        if np.ptp(own := rating[sample.system[item] == number]) == 0
-    }
-    fitted = QuestionFit(sample, population, answers, constant, ends, setting)
-    used = choose_columns(columns, population, answers, setting, remarks) if fitted.has_regression else []
-    plain, _ = fitted.estimate([])
-    with_columns, facts = fitted.estimate(used) if used else (plain, {})
+    ratings_of = [rating[sample.system[item] == number] for number in range(len(sample.systems))]
+    constant = {number: float(own[0]) for number, own in enumerate(ratings_of) if np.ptp(own) == 0}
+    fit = QuestionFit(sample, population, answers, constant, limits, setting)
+    used = choose_columns(columns, population, answers, setting, remarks) if fit.has_regression else []
+    plain, _ = fit.estimate([])
+    with_columns, facts = fit.estimate(used) if used else (plain, {})
     if used and not np.isfinite(with_columns.means).all():
         raise InputError(f"{ratings.name}: the regression on {', '.join(facts['using'])} has no solution")
     for number, value in constant.items():
-        low, high = constant_interval(value, int(plain.rated_images[number]), ends, setting.level)
+        low, high = constant_interval(value, int(plain.rated_images[number]), limits, setting.level)
         system = sample.systems[number]
-        if ends[0] == ends[1]:
+        if limits[0] == limits[1]:
             remarks.append(f"{question}: all ratings are {value:g}, so scale=... is needed for an interval")
         else:
             remarks.append(
-                f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] rests on their number"
+                f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] depends on their number"
             )
     if sample.chance is None and used:
         warnings += check_balance(population, answers, used)
     if int(plain.rated_images.min()) < ROUGH:
         remarks.append(f"fewer than {ROUGH} rated images of a system: the interval is rough")
-    return fitted.make_verdict(
-        question, kind, plain, with_columns, facts, len(rating), scale if kind == "mean" else None
-    )
+    return fit.make_verdict(question, kind, plain, with_columns, facts, len(rating), scale if kind == "mean" else None)
+
+
+class _PairTest(NamedTuple):
+    """The test of a better system against a worse one."""
+
+    better: str
+    worse: str
+    contrast: MeanContrast
+    """The difference with auxiliary metrics, without the constant."""
+    plain: MeanContrast
+    """The difference without auxiliary metrics, without the constant."""
+    constant: float
+    images: int
+    """Images of which captions of both systems were rated."""
+
+    @property
+    def difference(self) -> Contrast:
+        """The difference with auxiliary metrics."""
+        return self.contrast.estimate._replace(value=self.contrast.estimate.value + self.constant)
+
+
+def _split_variance(contrast: MeanContrast) -> VarianceParts:
+    return VarianceParts(contrast.images, contrast.raters, contrast.fixed)
 
 
 @dataclass(eq=False)
@@ -106,11 +125,13 @@ class QuestionFit:
     answers: Answers
     constant: dict[int, float]
     """Systems whose ratings are all equal, with that rating; no regression can use them."""
-    ends: tuple[float, float]
+    limits: tuple[float, float]
+    """The lowest and the highest value possible, where intervals end."""
     setting: EstimateSetting
 
     @property
     def has_regression(self) -> bool:
+        """Whether the ratings of at least one system differ."""
         return len(self.constant) < len(self.sample.systems)
 
     def drop_constant(self) -> tuple[Population, Answers]:
@@ -127,6 +148,7 @@ class QuestionFit:
         return self._drop_constant_systems(self.population), self._renumber(answers)
 
     def _find_varied_captions(self) -> Ints:
+        """Find the captions of systems whose ratings differ."""
         return np.flatnonzero(~np.isin(self.population.system, list(self.constant)))
 
     def _drop_constant_systems(self, population: Population) -> Population:
@@ -136,17 +158,18 @@ class QuestionFit:
         return Population(system.astype(np.int64), population.image[kept], population.values[kept], stratum)
 
     def _renumber(self, answers: Answers) -> Answers:
+        """Return the answers with the captions' indices among those that are kept."""
         kept = self._find_varied_captions()
-        place = np.full(len(self.population.system), -1)
-        place[kept] = np.arange(len(kept))
+        new_index = np.full(len(self.population.system), -1)
+        new_index[kept] = np.arange(len(kept))
         chance = None if answers.chance is None else answers.chance[kept]
-        return replace(answers, item=place[answers.item], chance=chance)
+        return replace(answers, item=new_index[answers.item], chance=chance)
 
     def estimate(self, columns: Sequence[AuxiliaryColumn]) -> tuple[SurveyMeans, dict[str, Any]]:
         """Estimate the means of all systems.
 
-        A system whose ratings are all equal is left out of the regression: its mean is that rating, and its variance is
-        the one whose t interval is as wide as `constant_interval`.
+        A system whose ratings are all equal is left out of the regression. Its mean is that rating. Its variance is
+        chosen so that the t interval is as wide as `constant_interval`.
         """
         if not self.constant:
             return fit_columns(self.population, self.answers, columns, self.setting)
@@ -163,31 +186,32 @@ class QuestionFit:
         facts: dict[str, Any] = {}
         parts = {name: np.zeros((number, number)) for name in ("images", "raters", "world")}
         item_variance, strata = np.full(number, np.nan), np.ones(number, dtype=np.int64)
-        people = np.zeros(number, dtype=np.int64)
+        raters = np.zeros(number, dtype=np.int64)
         slopes = np.zeros(0)
         if varied:
-            chosen = [replace(one, values=one.values[kept], raw=one.raw[kept]) for one in columns]
-            inner, facts = fit_columns(*self.drop_constant(), chosen, self.setting)
-            means[varied], item_variance[varied] = inner.means, inner.item_variance
-            strata[varied], people[varied], slopes = inner.strata, inner.number_raters, inner.slopes
+            kept_columns = [replace(one, values=one.values[kept], raw=one.raw[kept]) for one in columns]
+            fit, facts = fit_columns(*self.drop_constant(), kept_columns, self.setting)
+            means[varied], item_variance[varied] = fit.means, fit.item_variance
+            strata[varied], raters[varied], slopes = fit.strata, fit.number_raters, fit.slopes
             for name, matrix in parts.items():
-                matrix[np.ix_(varied, varied)] = getattr(inner, name)
+                matrix[np.ix_(varied, varied)] = getattr(fit, name)
         for index, value in self.constant.items():
             means[index] = value
-            low, high = constant_interval(value, int(images[index]), self.ends, self.setting.level)
+            low, high = constant_interval(value, int(images[index]), self.limits, self.setting.level)
             degrees = max(images[index] - 1, 1)
             parts["images"][index, index] = ((high - low) / 2 / t_point(self.setting.level, degrees)) ** 2
-        whole = SurveyMeans(
+        all_means = SurveyMeans(
             means, slopes, **parts, item_variance=item_variance, fraction=rated / totals, rated=rated,
-            rated_images=images, number_raters=people, strata=strata, target=self.setting.target,
+            rated_images=images, number_raters=raters, strata=strata, target=self.setting.target,
         )  # fmt: skip
-        return whole, facts
+        return all_means, facts
 
     def _make_contrasts(self, means: SurveyMeans) -> tuple[list[str], list[Floats], Floats]:
-        """Return for each system the weights and the constant that make its value from the estimated means.
+        """Return the names of systems, and for each the weights w and the constant c of its value Σ w · mean + c.
 
-        Without pairs the value is the system's own mean. With pairs it is a win rate: the mean over the pairs that the
-        system is in, where that of the second system is 1 − the estimated mean.
+        For ratings the value is the system's own mean. For pairs it is a win rate: the mean over the pairs that the
+        system is in. The estimated mean of a pair is the win rate of its first system; that of the second is 1 minus
+        it, so the weight is −1 and 1 goes into the constant.
         """
         if not self.sample.pairs:
             return list(self.sample.systems), list(np.eye(len(self.sample.systems))), np.zeros(len(self.sample.systems))
@@ -195,27 +219,25 @@ class QuestionFit:
         names = sorted({name for pair in pairs for name in pair})
         weights, constants = [], []
         for name in names:
-            own = np.array([(pair[0] == name) * 1.0 - (pair[1] == name) for pair in pairs])
-            number = np.abs(own).sum()
-            weights.append(own / number)
-            constants.append(float((own < 0).sum() / number))  # a rate of the second system is 1 − the first's
+            signs = np.array([(pair[0] == name) * 1.0 - (pair[1] == name) for pair in pairs])
+            number = np.abs(signs).sum()
+            weights.append(signs / number)
+            constants.append(float((signs < 0).sum() / number))
         return names, weights, np.array(constants)
 
-    def _make_estimate(self, number: MeanContrast, constant: float, system: int | None, share: bool) -> Estimate:
-        """Return an estimate of a mean or share, its interval cut to the scale."""
-        one = number.estimate
-        value, images = one.value + constant, int(self.images)
-        factor = self.setting.factor(images, one.degrees) if self.setting.factor else None
+    def _make_estimate(self, contrast: MeanContrast, constant: float, system: int | None, share: bool) -> Estimate:
+        """Return the estimate of a mean or share, with an interval that ends at the limits of the scale."""
+        error, degrees = contrast.estimate.error, contrast.estimate.degrees
+        value, level = contrast.estimate.value + constant, self.setting.level
+        factor = self.setting.factor(self.images, degrees) if self.setting.factor else None
         if system in self.constant and not self.sample.pairs:
-            low, high = constant_interval(
-                self.constant[system], self.rated_images(system), self.ends, self.setting.level
-            )
+            low, high = constant_interval(self.constant[system], self.rated_images(system), self.limits, level)
         elif share:
             value = min(max(value, 0.0), 1.0)
-            low, high = wilson_interval(value, one.error, one.degrees, self.setting.level, factor)
+            low, high = wilson_interval(value, error, degrees, level, factor)
         else:
-            low, high = Contrast(value, one.error, one.degrees).interval(self.setting.level, factor)
-        return Estimate(value, max(low, self.ends[0]), min(high, self.ends[1]), one.error)
+            low, high = Contrast(value, error, degrees).interval(level, factor)
+        return Estimate(value, max(low, self.limits[0]), min(high, self.limits[1]), error)
 
     @property
     def images(self) -> int:
@@ -242,18 +264,19 @@ class QuestionFit:
         share = kind != "mean"
         with_columns = [means.contrast(one) for one in weights]
         without = [plain.contrast(one) for one in weights]
-        own = [index if not self.sample.pairs else None for index in range(len(names))]
-        estimates = [self._make_estimate(one, constants[i], own[i], share) for i, one in enumerate(with_columns)]
-        ratings_only = [self._make_estimate(one, constants[i], own[i], share) for i, one in enumerate(without)]
-        contests, differences, differences_plain = self._test_pairs(means, plain, names, weights, constants, share)
+        # The system that an estimate is of; the win rate of a system is not the mean of one "system" (a pair).
+        system_of = [index if not self.sample.pairs else None for index in range(len(names))]
+        estimates = [self._make_estimate(*each, share) for each in zip(with_columns, constants, system_of, strict=True)]
+        ratings_only = [self._make_estimate(*each, share) for each in zip(without, constants, system_of, strict=True)]
+        tests = self._test_pairs(means, plain, names, weights)
         order = sorted(range(len(names)), key=lambda index: (-estimates[index].value, names[index]))
+        position = {names[index]: number for number, index in enumerate(order)}
+        contests = sorted(self._list_contests(tests), key=lambda one: (position[one.first], position[one.second]))
         different = [(one.first, one.second) for one in contests if one.differs(self.setting.level)]
-        place = {names[index]: number for number, index in enumerate(order)}
-        contests.sort(key=lambda one: (place[one.first], place[one.second]))
         ranks = shared_ranks([names[index] for index in order], different)
         systems = []
         for index in order:
-            touched = np.flatnonzero(weights[index])
+            own = np.flatnonzero(weights[index])  # the system itself, or the pairs that it is in
             systems.append(
                 SystemVerdict(
                     names[index],
@@ -261,9 +284,9 @@ class QuestionFit:
                     estimates[index],
                     ratings_only[index],
                     with_columns[index].estimate.degrees,
-                    int(np.isin(self.population.system, touched).sum()),
-                    int(means.rated[touched].sum()),
-                    self._count_images(touched),
+                    int(np.isin(self.population.system, own).sum()),
+                    int(means.rated[own].sum()),
+                    self._count_images(own),
                 )
             )
         gain = None
@@ -273,10 +296,10 @@ class QuestionFit:
             )
             gain = Gain.of(int(means.rated.sum()), float(ratio), self.images)
         parts = PlanParts(
-            tuple(VarianceParts(one.images, one.raters, one.fixed) for one in without),
-            tuple(VarianceParts(one.images, one.raters, one.fixed) for one in with_columns),
-            tuple(differences_plain),
-            tuple(differences),
+            tuple(map(_split_variance, without)),
+            tuple(map(_split_variance, with_columns)),
+            tuple(_split_variance(test.plain) for test in tests),
+            tuple(_split_variance(test.contrast) for test in tests),
             int(means.rated.sum()),
             self.images,
             int(means.strata.max()),
@@ -291,6 +314,7 @@ class QuestionFit:
         )  # fmt: skip
 
     def _count_images(self, systems: Ints) -> int:
+        """Count the images that have a rated caption of one of some systems."""
         own = self.answers.item[np.isin(self.population.system[self.answers.item], systems)]
         return len(np.unique(self.population.image[own]))
 
@@ -300,50 +324,46 @@ class QuestionFit:
         plain: SurveyMeans,
         names: Sequence[str],
         weights: Sequence[Floats],
-        constants: Floats,
-        share: bool,
-    ) -> tuple[list[VerdictContest], list[VarianceParts], list[VarianceParts]]:
-        """Test every two systems, the better one first; pairs are tested against one half."""
-        rows: list[tuple[str, str, MeanContrast, MeanContrast, float, int]] = []
+    ) -> list[_PairTest]:
+        """Test every two systems, the better one first; the win rate of a pair is tested against one half."""
+        tests = []
         if self.sample.pairs:
             for index, (first, second) in enumerate(self.sample.pairs):
-                unit = np.eye(len(self.sample.pairs))[index]
-                sign = 1.0 if means.means[index] >= 0.5 else -1.0
-                pair = (first, second) if sign > 0 else (second, first)
-                one, other = means.contrast(sign * unit), plain.contrast(sign * unit)
-                rows.append((*pair, one, other, -0.5 * sign, self._count_images(np.array([index]))))
-        else:
-            for one_index, other_index in combinations(range(len(names)), 2):
-                ahead = means.means[one_index] >= means.means[other_index]
-                better, worse = (one_index, other_index) if ahead else (other_index, one_index)
-                gap = weights[better] - weights[worse]
-                common = self._count_common(better, worse)
-                rows.append((names[better], names[worse], means.contrast(gap), plain.contrast(gap), 0.0, common))
-        tests = []
-        for _, _, one, _, constant, _ in rows:
-            tests.append(one.estimate._replace(value=one.estimate.value + constant))
-        fixed = self.setting.factor is None
-        p_values = [test.p for test in tests]
-        adjusted = holm(p_values)
+                is_first_better = means.means[index] >= 0.5
+                sign = 1.0 if is_first_better else -1.0
+                better, worse = (first, second) if is_first_better else (second, first)
+                weight = sign * np.eye(len(self.sample.pairs))[index]
+                images = self._count_images(np.array([index]))
+                contrast, plain_contrast = means.contrast(weight), plain.contrast(weight)
+                # The better system's win rate above one half: rate − ½, or (1 − rate) − ½ = −rate + ½.
+                tests.append(_PairTest(better, worse, contrast, plain_contrast, -0.5 * sign, images))
+            return tests
+        for one, other in combinations(range(len(names)), 2):
+            first, second = (one, other) if means.means[one] >= means.means[other] else (other, one)
+            gap = weights[first] - weights[second]
+            images = self._count_common(first, second)
+            tests.append(_PairTest(names[first], names[second], means.contrast(gap), plain.contrast(gap), 0.0, images))
+        return tests
+
+    def _list_contests(self, tests: Sequence[_PairTest]) -> list[VerdictContest]:
+        """List the tests with intervals and Holm-adjusted p-values; no p-values for one of several looks."""
+        p_values = [test.difference.p for test in tests]
         contests = []
-        for (first, second, *_, images), test, p, p_holm in zip(rows, tests, p_values, adjusted, strict=True):
-            factor = self.setting.factor(self.images, test.degrees) if self.setting.factor else None
-            low, high = test.interval(self.setting.level, factor)
-            widest = self.ends[1] - self.ends[0]
+        for test, p, p_holm in zip(tests, p_values, holm(p_values), strict=True):
+            value, error, degrees = test.difference
+            factor = self.setting.factor(self.images, degrees) if self.setting.factor else None
+            low, high = test.difference.interval(self.setting.level, factor)
+            widest = self.limits[1] - self.limits[0]
             if widest > 0:
                 low, high = max(low, -widest), min(high, widest)
             if self.sample.pairs:
-                ends = wilson_interval(test.value + 0.5, test.error, test.degrees, self.setting.level, factor)
-                low, high = ends[0] - 0.5, ends[1] - 0.5
-            estimate = Estimate(test.value, low, high, test.error)
-            contests.append(
-                VerdictContest(
-                    first, second, estimate, test.degrees, p if fixed else NAN, p_holm if fixed else NAN, images
-                )
-            )
-        with_columns = [VarianceParts(one.images, one.raters, one.fixed) for _, _, one, *_ in rows]
-        without = [VarianceParts(other.images, other.raters, other.fixed) for _, _, _, other, *_ in rows]
-        return contests, with_columns, without
+                low, high = wilson_interval(value + 0.5, error, degrees, self.setting.level, factor)
+                low, high = low - 0.5, high - 0.5
+            if self.setting.factor is not None:
+                p = p_holm = NAN
+            estimate = Estimate(value, low, high, error)
+            contests.append(VerdictContest(test.better, test.worse, estimate, degrees, p, p_holm, test.images))
+        return contests
 
     def _count_common(self, first: int, second: int) -> int:
         """Count the images of which captions of both systems were rated."""

@@ -22,21 +22,26 @@ from captious.study.rating_files import BATCH, PROBABILITY, STRATUM
 
 @dataclass(frozen=True, eq=False)
 class RatedSample:
-    """Captions and their ratings as arrays of indices."""
+    """Captions and their ratings as arrays of indices. A match is a caption together with the rated item that it is."""
 
     table: CaptionTable
     systems: tuple[str, ...]
     system: Ints
+    """The system of each caption."""
     image: Ints
+    """The image of each caption."""
     stratum: Ints | None
+    """The stratum of each caption; None if there are none."""
     item: Ints
-    """The caption of each match of a caption and a rated item."""
+    """The caption of each match."""
     row: Ints
     """The rated item of each match."""
     chance: Floats | None
+    """The probability of each caption to be drawn; None if it is the same for all."""
     rater: Ints
-    """The index of the rater of each column of the ratings."""
+    """The rater of each column of the ratings."""
     named: bool
+    """Whether each column of the ratings is one person."""
     pairs: tuple[tuple[str, str], ...] = ()
     """The two systems that each "system" compares, if people compared pairs."""
 
@@ -45,8 +50,8 @@ def number_names(names: Sequence[str]) -> tuple[list[str], Ints]:
     """Return the distinct names in an order that does not depend on files, and the index of each name in them."""
     distinct = list(dict.fromkeys(names))
     ordered = [distinct[index] for index in sort_ids(distinct)]
-    places = {name: place for place, name in enumerate(ordered)}
-    return ordered, np.array([places[name] for name in names], dtype=np.int64)
+    index = {name: number for number, name in enumerate(ordered)}
+    return ordered, np.array([index[name] for name in names], dtype=np.int64)
 
 
 def match_ratings(
@@ -60,28 +65,30 @@ def match_ratings(
         table, matches, without = match_captions(table, ratings, missing)
         left_out["a rated caption that is not among the captions"] += without
     rated = {table.systems[row] for row, _ in matches}
-    lacking = sorted({*table.systems} - rated)
-    if lacking:
+    unrated = sorted({*table.systems} - rated)
+    if unrated:
         if missing == "error":
-            known = list_rated_systems(ratings)
-            names = f"; the ratings are of {format_first(known)}: SYSTEM=RUN names a run" if known else ""
+            rated_systems = list_rated_systems(ratings)
+            names = (
+                f"; the ratings are of {format_first(rated_systems)}: SYSTEM=RUN names a run" if rated_systems else ""
+            )
             raise InputError(
-                f"{ratings.name}: no rating of {format_first(lacking)}, expected at least 2 rated images of every "
+                f"{ratings.name}: no rating of {format_first(unrated)}, expected at least 2 rated images of every "
                 f"system{names}; pass missing='skip' to leave out such systems"
             )
         kept = [index for index, system in enumerate(table.systems) if system in rated]
-        moved = {old: new for new, old in enumerate(kept)}
+        new_index = {old: new for new, old in enumerate(kept)}
         left_out["a caption of a system that nobody rated"] += len(table) - len(kept)
         table = table.take(kept)
-        matches = [(moved[row], item) for row, item in matches]
+        matches = [(new_index[row], item) for row, item in matches]
     item, row = (np.array(side, dtype=np.int64) for side in zip(*matches, strict=True))
     chance = _read_chances(ratings, item, row, len(table))
     systems = sorted({*table.systems})
-    place = {name: index for index, name in enumerate(systems)}
+    number = {name: index for index, name in enumerate(systems)}
     _, image = number_names(table.images)
     stratum = None if table.strata is None else number_names(table.strata)[1]
     raters = ratings.raters or tuple(map(str, range(ratings.values.shape[1])))
-    system = np.array([place[name] for name in table.systems], dtype=np.int64)
+    system = np.array([number[name] for name in table.systems], dtype=np.int64)
     rater = number_names(raters)[1]
     named = has_named_raters(ratings)
     return RatedSample(table, tuple(systems), system, image, stratum, item, row, chance, rater, named), ratings
@@ -90,7 +97,8 @@ def match_ratings(
 def _read_chances(ratings: Ratings, item: Ints, row: Ints, number: int) -> Floats | None:
     """Read the probability of each rated caption to be drawn; None if it is the same for all, or not given.
 
-    The probability of a later batch is that of being in this or an earlier one, so the largest of a stratum counts.
+    The probability in a later batch is that of being drawn in this or an earlier one. So the largest probability of a
+    stratum applies to all of its captions.
     """
     cells = ratings.drawn.get(PROBABILITY)
     if cells is None or any(cell in (None, "") for cell in cells):
@@ -121,32 +129,32 @@ def _read_chances(ratings: Ratings, item: Ints, row: Ints, number: int) -> Float
 def match_pairs(judged: Preferences, table: CaptionTable | None, left_out: Counter[str]) -> tuple[RatedSample, Ratings]:
     """Match pairs to captions.
 
-    A "system" of the sample is a pair of systems, and its answer 1 if the first of their sorted names is preferred.
+    A "system" of the sample is a pair of systems whose names are sorted. An answer is 1 if the first is preferred.
     """
     answers = judged.answers
     if answers is None or judged.systems is None:
         raise InputError(f"{judged.name}: no systems, expected a column 'systems' with the two systems of every pair")
     swapped = np.array([first > second for first, second in judged.systems])
-    # 1: the first system is preferred; the column has the number of the preferred caption.
+    # Answers have the number of the preferred caption, 0 or 1: it is turned around unless the names are swapped.
     values = np.where(swapped[:, None], answers.values, 1 - answers.values)
-    both = [(min(pair), max(pair)) for pair in judged.systems]
-    pairs = sorted({*both})
+    pair_of = [(min(pair), max(pair)) for pair in judged.systems]
+    pairs = sorted({*pair_of})
     names = {pair: f"{pair[0]} – {pair[1]}" for pair in pairs}
     answers = replace(answers, values=values)
     if table is None:
         images = list(answers.groups)
         population = CaptionTable(
-            answers.ids, tuple(names[pair] for pair in both), tuple(images), (None,) * len(both), {}, {}, {}
+            answers.ids, tuple(names[pair] for pair in pair_of), tuple(images), (None,) * len(pair_of), {}, {}, {}
         )
-        matches = [(index, index) for index in range(len(both))]
+        matches = [(index, index) for index in range(len(pair_of))]
     else:
         population, index = _make_pair_table(table, pairs, names, set(answers.groups))
         matches = [
             (index[image, pair], row)
-            for row, (image, pair) in enumerate(zip(answers.groups, both, strict=True))
+            for row, (image, pair) in enumerate(zip(answers.groups, pair_of, strict=True))
             if (image, pair) in index
         ]
-        left_out["a pair of which a caption is not in the runs"] += len(both) - len(matches)
+        left_out["a pair of which a caption is not in the runs"] += len(pair_of) - len(matches)
         if not matches:
             raise InputError(
                 f"{judged.name}: no pair is of two captions of {table.name}, which has images such as "
@@ -155,12 +163,13 @@ def match_pairs(judged: Preferences, table: CaptionTable | None, left_out: Count
     rated = {population.systems[row] for row, _ in matches}
     pairs = [pair for pair in pairs if names[pair] in rated]
     systems = tuple(names[pair] for pair in pairs)
-    place = {name: number for number, name in enumerate(systems)}
-    keep = [number for number, name in enumerate(population.systems) if name in place]
-    moved = {old: new for new, old in enumerate(keep)}
-    population = population.take(keep)
-    item, row = (np.array(side, dtype=np.int64) for side in zip(*((moved[a], b) for a, b in matches), strict=True))
-    system = np.array([place[name] for name in population.systems], dtype=np.int64)
+    number = {name: index for index, name in enumerate(systems)}
+    kept = [index for index, name in enumerate(population.systems) if name in number]
+    new_index = {old: new for new, old in enumerate(kept)}
+    population = population.take(kept)
+    item = np.array([new_index[caption] for caption, _ in matches], dtype=np.int64)
+    row = np.array([answer for _, answer in matches], dtype=np.int64)
+    system = np.array([number[name] for name in population.systems], dtype=np.int64)
     raters = answers.raters or tuple(map(str, range(answers.values.shape[1])))
     chance = _read_chances(answers, item, row, len(population))
     sample = RatedSample(
@@ -185,19 +194,23 @@ def _make_pair_table(
     names: dict[tuple[str, str], str],
     rated: set[str],
 ) -> tuple[CaptionTable, dict[tuple[str, tuple[str, str]], int]]:
-    """Return all pairs of captions of one image by systems that people compared; values are differences."""
+    """Return all pairs of captions of one image by systems that people compared, and the row of each image and pair.
+
+    The values of a pair are the differences of its captions' values.
+    """
     by_image: dict[str, dict[str, int]] = {}
     for index, (id, image, system) in enumerate(zip(table.ids, table.images, table.systems, strict=True)):
+        # Ratings name the image; runs without a column of images have its name as the id.
         name = id if image not in rated and id in rated else image
-        own = by_image.setdefault(name, {})
-        if system in own:
+        by_system = by_image.setdefault(name, {})
+        if system in by_system:
             raise InputError(f"{table.name}: {system} has two captions of image {name}, expected one for pairs")
-        own[system] = index
+        by_system[system] = index
     rows: list[tuple[str, tuple[str, str], int, int]] = [
-        (image, pair, own[pair[0]], own[pair[1]])
-        for image, own in by_image.items()
+        (image, pair, by_system[pair[0]], by_system[pair[1]])
+        for image, by_system in by_image.items()
         for pair in pairs
-        if pair[0] in own and pair[1] in own
+        if pair[0] in by_system and pair[1] in by_system
     ]
     first, second = [row[2] for row in rows], [row[3] for row in rows]
     population = CaptionTable(
@@ -224,7 +237,7 @@ def refuse_few(question: str, name: str, sample: RatedSample, item: Ints) -> Non
 
 
 def merge_strata(population: Population, answers: Answers, remarks: list[str]) -> Population:
-    """Merge strata of which some system has fewer than two rated images with their neighbor."""
+    """Merge each stratum in which a system has fewer than two rated images with its neighbor."""
     if population.stratum is None:
         return population
     stratum = population.stratum
@@ -242,9 +255,8 @@ def merge_strata(population: Population, answers: Answers, remarks: list[str]) -
         if not len(few) or strata == 1:
             break
         # The last of these strata is merged with the one before it; the first stratum with the second.
-        place = int(few[-1])
-        joined = max(place, 1)
-        stratum = np.where(stratum >= joined, stratum - 1, stratum)
+        merged_away = max(int(few[-1]), 1)
+        stratum = np.where(stratum >= merged_away, stratum - 1, stratum)
         merged += 1
     if merged:
         remarks.append(f"{merged} strata with fewer than 2 rated images of a system are merged with their neighbors")

@@ -29,11 +29,11 @@ def warn_drawing(ratings: Ratings, has_table: bool, remarks: list[str]) -> list[
     cells = ratings.drawn.get(PROBABILITY)
     if cells is not None and any(cell in (None, "") for cell in cells):
         return [
-            "the rated captions were picked by hand (no probability): no formula makes them stand for the others, and "
-            "intervals may be wrong; captious study choose draws captions at random"
+            "the rated captions were picked by hand (no probability): they do not represent the others, and intervals "
+            "may be wrong; captious study choose draws captions at random"
         ]
     if cells is None and has_table:
-        remarks.append("all captions are taken to have had the same chance to be rated")
+        remarks.append("assumed: all captions had the same chance to be rated")
     return []
 
 
@@ -79,19 +79,20 @@ def check_balance(population: Population, answers: Answers, columns: Sequence[Au
     for column in columns:
         if column.label.endswith(" missing"):
             continue
-        centred = replace(population, values=column.values[:, None]).center()[:, 0]
+        centered = replace(population, values=column.values[:, None]).center()[:, 0]
         plain = replace(population, stratum=None)
-        # The centred metric takes the place of the ratings: its mean over all captions is 0, and so this should be.
-        means = estimate_means(plain, Answers(rated, centred[rated], None, answers.chance), target="items")
+        # The centered metric is estimated as if it were the ratings. Its mean over all captions is 0, so the estimate
+        # from the rated ones should be 0 too.
+        means = estimate_means(plain, Answers(rated, centered[rated], None, answers.chance), target="items")
         test = means.contrast(np.full(population.systems, 1 / population.systems)).estimate
         # The mean over all images is known, not estimated, so the error has the factor of a finite population.
         test = test._replace(error=test.error * math.sqrt(1 - images / total))
         if test.p < UNBALANCED:
-            known = ~np.isnan(column.raw)
-            rated_mean = np.mean(
-                [column.raw[rated][(system[rated] == one) & known[rated]].mean() for one in np.unique(system)]
-            )
-            total_mean = np.mean([column.raw[(system == one) & known].mean() for one in np.unique(system)])
+            present = ~np.isnan(column.raw)
+            is_rated = np.isin(np.arange(len(system)), rated)
+            of_systems = [present & (system == number) for number in np.unique(system)]
+            rated_mean = np.mean([column.raw[mask & is_rated].mean() for mask in of_systems])
+            total_mean = np.mean([column.raw[mask].mean() for mask in of_systems])
             warnings.append(
                 f"the rated captions are not a random sample: {column.label} is {rated_mean:.4g} for them and "
                 f"{total_mean:.4g} for all (p {test.p:.2g}); intervals may be wrong"

@@ -28,7 +28,7 @@ class SystemVerdict:
 
     system: str
     ranks: Ranks
-    """Two systems share a rank exactly if no test distinguishes them."""
+    """Two systems share a rank if and only if they do not differ significantly."""
     mean: Estimate
     """The estimate with the auxiliary metrics, if there are any."""
     ratings_only: Estimate
@@ -61,18 +61,21 @@ class VerdictContest:
 
 
 class VarianceParts(NamedTuple):
-    """The parts of an estimate's variance that shrink with more rated images and with more raters."""
+    """The variance of an estimate, divided into what shrinks with more rated images and with more raters."""
 
     images: float
+    """The variance between images."""
     raters: float
+    """The variance between raters."""
     fixed: float = 0.0
-    """What of ``images`` does not shrink before all captions are rated: that of the metrics' means over all of them."""
+    """The part of ``images`` that more ratings of the same captions do not reduce: the metrics' means over all captions
+    have it. It is below 0 for the target ``items``, where the variance of rated captions is subtracted."""
 
     def forecast(self, times: float, rated: float) -> float:
-        """Return ``images`` with ``times`` as many rated images, if a share ``rated`` of all captions is rated now.
+        """Forecast ``images`` for ``times`` as many rated images; the share ``rated`` of all captions is rated now.
 
-        Beyond all captions there must be new ones, and with them the fixed part shrinks too. A fixed part below 0 is
-        subtracted because the captions are exactly these; what is left is at least the share that is not rated yet.
+        More images than there are must be new ones, and they reduce the fixed part too. If the fixed part is below 0,
+        the variance stays above the share of captions that are not rated.
         """
         images = (self.images - self.fixed) / times
         if self.fixed < 0:
@@ -82,10 +85,12 @@ class VarianceParts(NamedTuple):
 
 @dataclass(frozen=True)
 class Gain:
-    """How many ratings without auxiliary metrics the ratings with them are worth."""
+    """The value of auxiliary metrics, as a number of ratings that would give the same intervals without them."""
 
     rated: int
+    """The number of rated captions."""
     factor: float
+    """The variance without auxiliary metrics, divided by that with them."""
     low: float
     high: float
 
@@ -116,24 +121,26 @@ class SizePlan:
     """``mean`` or ``difference``."""
     rated: int
     needed: int | None
-    """Rated captions in total without auxiliary metrics, raters growing with them; None if no number is enough."""
+    """Rated captions in total without auxiliary metrics, if the number of raters grows with them; None if no number is
+    enough."""
     needed_using: int | None
-    """The same with them; None without auxiliary metrics."""
+    """Rated captions in total with auxiliary metrics; None if there are none, or no number is enough."""
     spread: float
-    """The numbers are right within a factor of 1 ± this."""
+    """The relative error of the numbers."""
     raters: int
+    """The number of raters of the pilot; 0 if they are not named."""
     needed_same_raters: int | None
-    """Rated captions by the same raters; None if they cannot reach it."""
+    """Rated captions in total by the raters of the pilot; None if no number is enough."""
     limit: float
-    """Half width that infinitely many captions of these raters would have."""
+    """Half width if these raters rated infinitely many captions."""
     captions: int
     """All captions, rated or not."""
     using: str = ""
 
     def __str__(self) -> str:
-        best = self.needed_using if self.using else self.needed
+        needed = self.needed_using if self.using else self.needed
         aim = f"For ± {self.half_width:g} of each {self.what}"
-        if best is not None and best <= self.rated:
+        if needed is not None and needed <= self.rated:
             return f"{aim}: reached, no more ratings are needed."
         parts = []
         if self.needed is not None:
@@ -148,16 +155,16 @@ class SizePlan:
                 text += f"cannot make the interval narrower than ± {self.limit:.2g}: invite more"
             else:
                 text += f"would need {self.needed_same_raters - self.rated:,} more"
-        if parts and (best or 0) > self.captions:
-            left = self.captions - self.rated
-            known = f"Only {left:,} captions are not rated yet" if left else "All these captions are rated"
-            text += f". {known}: the others must be of new images"
+        if parts and (needed or 0) > self.captions:
+            unrated = self.captions - self.rated
+            state = f"Only {unrated:,} captions are not rated yet" if unrated else "All these captions are rated"
+            text += f". {state}: the others must be of new images"
         return f"{text}."
 
 
 @dataclass(frozen=True)
 class PlanParts:
-    """What a plan is made from: variances of every mean or difference, and the sizes of the pilot."""
+    """The input of a plan: variances of every mean and difference, and the sizes of the pilot."""
 
     means: tuple[VarianceParts, ...]
     means_using: tuple[VarianceParts, ...]
@@ -174,7 +181,7 @@ class PlanParts:
 
 @dataclass(frozen=True)
 class QuestionVerdict:
-    """The verdict by one question: the systems, the best first, every two of them, and the gain."""
+    """The verdict by one question: the systems, the best first, tests of every two, and the gain."""
 
     question: str
     systems: tuple[SystemVerdict, ...]
@@ -186,14 +193,14 @@ class QuestionVerdict:
     ratings: int = 0
     parts: PlanParts | None = None
     slopes: Mapping[str, Any] = field(default_factory=dict)
-    """Slopes on standardized auxiliary values, and how they were made."""
+    """Labels of the auxiliary metrics in use, the method, and its slopes on standardized values."""
     covariance: tuple[tuple[float, ...], ...] = ()
     share: float | None = None
-    """The rating from which on captions are counted; None for means, win rates, and ratings that are yes or no."""
+    """The rating from which a caption is counted; None for means, win rates, and ratings that are yes or no."""
 
     @property
     def good(self) -> str:
-        """What the captions of a share are."""
+        """The words for a caption that is counted, such as *rated 4 or more*."""
         return "good" if self.share is None else f"rated {self.share:g} or more"
 
 
@@ -210,7 +217,7 @@ class Verdict(Result):
     counts: str
     signature: str
     factor: str = ""
-    """Why intervals are wider than those of a single look; nothing if they are not."""
+    """The reason why intervals are wider than those of a single look; empty if they are not."""
     precision: float | None = None
     wanted_difference: float | None = None
     warnings: tuple[str, ...] = ()
@@ -233,7 +240,7 @@ class Verdict(Result):
 
     @property
     def gain(self) -> Gain | None:
-        """What the auxiliary metrics are worth by the first question; None without any."""
+        """The gain from the auxiliary metrics by the first question; None without any."""
         return self.questions[0].gain
 
     def plan(self, half_width: float, what: str = "mean") -> SizePlan:
@@ -263,9 +270,9 @@ class Verdict(Result):
         """Return the verdict in one or two sentences."""
         first = self.questions[0]
         best, *others = first.systems
-        shown = _format_share if first.kind != "mean" else _format_mean
-        value = f"{shown(best.mean.value, first)} ({shown(best.mean.low, first, end=True)}–"
-        value += f"{shown(best.mean.high, first, end=True)})"
+        format_value = _format_share if first.kind != "mean" else _format_mean
+        value = f"{format_value(best.mean.value, first)} ({format_value(best.mean.low, first, end=True)}–"
+        value += f"{format_value(best.mean.high, first, end=True)})"
         verb = {
             "mean": f"people would rate it {value}",
             "share": f"{value} of its captions are {first.good}",
@@ -273,11 +280,11 @@ class Verdict(Result):
         }[first.kind]
         if not others:
             return f"{best.system}: {verb}."
-        lost = {one.second for one in first.contests if one.first == best.system and one.differs(self.level)}
-        near = [one for one in others if one.system not in lost]
-        if not near:
-            return f"{best.system} wins: {verb}, and {others[0].system} {shown(others[0].mean.value, first)}."
-        names = ", ".join(one.system for one in near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
+        beaten = {test.second for test in first.contests if test.first == best.system and test.differs(self.level)}
+        tied = [one for one in others if one.system not in beaten]
+        if not tied:
+            return f"{best.system} wins: {verb}, and {others[0].system} {format_value(others[0].mean.value, first)}."
+        names = ", ".join(one.system for one in tied[:3]) + (f" and {len(tied) - 3} more" if len(tied) > 3 else "")
         return f"No winner yet: {best.system} is first ({verb}), but does not differ significantly from {names}."
 
     def document(self) -> Document:
@@ -392,7 +399,7 @@ def _format_share(value: float, question: QuestionVerdict, end: bool = False) ->
 
 
 def _compute_rater_limit(part: VarianceParts, raters: int, level: float) -> float:
-    """Return the half width that remains however many captions these raters rate."""
+    """Return the half width that remains if these raters rate infinitely many captions."""
     return t_point(level, raters - 1) * math.sqrt(part.raters) if raters > 1 else 0.0
 
 
@@ -401,8 +408,9 @@ def _find_needed(
 ) -> int | None:
     """Return the smallest number of rated captions with which the widest interval is ± ``half_width``.
 
-    Images grow with the captions; raters too, with ``grow``, so that each has as much to do as now. If the interval is
-    for these captions, there are no others to rate: the result is None if all of them are not enough.
+    The number of images grows with that of the captions. With ``grow`` the number of raters grows too, so that each has
+    as many ratings as now. Unless the target is ``world``, there are no other captions to rate: the result is None if
+    all of them are not enough.
     """
     if not grow and any(_compute_rater_limit(part, parts.raters, level) >= half_width for part in variances):
         return None
@@ -415,13 +423,13 @@ def _find_needed(
             degrees = min(degrees, raters - 1)
         if degrees < 1:
             return False
-        point = t_point(level, degrees)
-        share = 1 / times if grow else 1.0
+        quantile = t_point(level, degrees)
+        rater_factor = 1 / times if grow else 1.0
         rated = parts.rated / parts.captions
-        # What these raters would say is known of the captions that they rated.
+        # For the target `ratings`, what these raters would say is known for the captions that they have rated.
         unknown = (1 - rated * times) / (1 - rated) if parts.target == "ratings" and rated < 1 else 1.0
-        variance = (unknown * (one.forecast(times, rated) + one.raters * share) for one in variances)
-        return all(point * math.sqrt(max(one, 0.0)) <= half_width for one in variance)
+        forecasts = (unknown * (part.forecast(times, rated) + part.raters * rater_factor) for part in variances)
+        return all(quantile * math.sqrt(max(variance, 0.0)) <= half_width for variance in forecasts)
 
     if parts.target != "world" and not is_enough(parts.captions):
         return None

@@ -16,12 +16,17 @@ class RatingPlan(Result):
     """Captions to rate for a mean ± ``half_width``, without and with an auxiliary metric."""
 
     sd: float
+    """Standard deviation of the ratings, as assumed."""
     r: float
+    """Correlation of the auxiliary metric, or of several together, with the ratings, as assumed."""
     half_width: float
     metrics: int
+    """Number of auxiliary metrics."""
     level: float
     without: int
+    """Captions to rate without an auxiliary metric."""
     using: int
+    """Captions to rate with the auxiliary metrics."""
 
     def __repr__(self) -> str:
         return f"RatingPlan(± {self.half_width:g}: {self.without} captions, {self.using} with r {self.r:g})"
@@ -37,8 +42,8 @@ class RatingPlan(Result):
             rows.append(["with auxiliary metrics", self.using])
         note = (
             "for each system; captions of different images. With several captions of an image rated together, a mean "
+            "needs this many images. Ratings of a pilot study give a better number: captious study estimate --precision"
         )
-        note += "needs this many images. A pilot knows better: captious study estimate --precision"
         table = Table("plan", f"Rated captions for ± {self.half_width:g}", ["", Column("captions")], rows, note)
         assumed = f"assumed: ratings have the standard deviation {self.sd:g}; level {100 * self.level:g} %"
         return Document(

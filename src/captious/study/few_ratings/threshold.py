@@ -28,7 +28,7 @@ STEPS = 20
 
 @dataclass(frozen=True)
 class ThresholdRow:
-    """One threshold: the share of good captions among those it keeps, and the share of good captions that it keeps."""
+    """One threshold with its precision and recall: good captions among the kept ones, kept among the good ones."""
 
     threshold: float
     precision: Estimate
@@ -46,11 +46,13 @@ class ThresholdCurve(Result):
     label: str
     higher_is_better: bool
     good: float
+    """The mean rating from which a caption counts as good."""
     wanted: float
+    """The precision that the recommended threshold must have."""
     rows: tuple[ThresholdRow, ...]
     best: ThresholdRow | None
-    """The threshold with the largest recall whose precision is at least ``wanted``, by the lower end of its interval;
-    None if there is none."""
+    """The recommended threshold, with the largest recall among those whose precision is at least ``wanted``. The lower
+    end of the precision's interval decides. None if no threshold has it."""
     base: Estimate
     """Share of good captions without a threshold."""
     level: float
@@ -77,11 +79,11 @@ class ThresholdCurve(Result):
                 "(lower end of the interval)."
             ]
         else:
-            one = self.best
+            precision, recall = self.best.precision, self.best.recall
             lines = [
-                f"Keep '{self.expression}': {100 * one.precision.value:.0f} % of what it keeps is {good} "
-                f"({100 * one.precision.low:.0f}–{100 * one.precision.high:.0f} %), and it keeps "
-                f"{100 * one.recall.value:.0f} % of such captions.",
+                f"Keep '{self.expression}': {100 * precision.value:.0f} % of what it keeps is {good} "
+                f"({100 * precision.low:.0f}–{100 * precision.high:.0f} %), and it keeps "
+                f"{100 * recall.value:.0f} % of such captions.",
             ]
         column = {"decimals": 1, "scale": 100.0, "unit": "%", "level": self.level}
         columns: list[Column | str] = [Column(self.label, decimals=4, key="threshold")]
@@ -89,24 +91,24 @@ class ThresholdCurve(Result):
         columns += [Column("kept", decimals=1, scale=100.0, unit="%"), Column("", "text", key="recommended")]
         rows: list[list[Value]] = [
             [
-                *(one.threshold, Cell.of(one.precision), Cell.of(one.recall), one.kept),
-                "recommended" if one is self.best else "",
+                *(row.threshold, Cell.of(row.precision), Cell.of(row.recall), row.kept),
+                "recommended" if row is self.best else "",
             ]
-            for one in self.rows
+            for row in self.rows
         ]
         note = (
             f"precision: share of kept captions that are {good}; recall: share of such captions that are kept; kept: "
+            f"share of all captions. Without a threshold {100 * self.base.value:.1f} % are {good}."
         )
-        note += f"of all captions. Without a threshold {100 * self.base.value:.1f} % are."
         table = Table("thresholds", f"Thresholds of {self.label}", columns, rows, note)
-        x = [one.threshold for one in self.rows]
+        x = [row.threshold for row in self.rows]
         series = [
             Series(
                 name,
                 x,
-                [100 * getattr(one, name).value for one in self.rows],
-                [100 * getattr(one, name).low for one in self.rows],
-                [100 * getattr(one, name).high for one in self.rows],
+                [100 * getattr(row, name).value for row in self.rows],
+                [100 * getattr(row, name).low for row in self.rows],
+                [100 * getattr(row, name).high for row in self.rows],
             )
             for name in ("precision", "recall")
         ]
@@ -141,8 +143,9 @@ def find_threshold(
 ) -> ThresholdCurve:
     """Find above which value of a metric captions are good: their mean rating is ``good`` or more.
 
-    The recommended threshold keeps most good captions among those whose precision is ``at_least`` this share, by the
-    lower end of its interval. Intervals are Wilson's, over images. Check it on other ratings: it was chosen by these.
+    The precision of a threshold is the share of good captions among those that it keeps. The recommended threshold is
+    the one that keeps most good captions while its precision is ``at_least`` this share, even at the lower end of its
+    interval. Intervals are Wilson's, over images. Because these ratings chose the threshold, check it on others.
     """
     if not 0 < at_least < 1:
         raise InputError(f"at_least={at_least!r}, expected a share between 0 and 1, such as 0.9")
@@ -171,18 +174,20 @@ def find_threshold(
         raise InputError(f"{judged.name}: {which} rated caption has a mean rating of {good:g} or more; expected some")
     cluster = number_clusters([table.images[row] for row, _ in matches])
     thresholds = np.unique(np.quantile(x, np.arange(STEPS) / STEPS, method="higher"))
+    # Rated captions × thresholds: 1 if the caption is kept, is kept and good, is good.
     kept = (x[:, None] >= thresholds).astype(np.float64)
-    both = kept * is_good[:, None]
-    precision = estimate_shares(both, kept, cluster, level)
-    recall = estimate_shares(both, np.repeat(is_good[:, None], len(thresholds), axis=1) * 1.0, cluster, level)
+    kept_and_good = kept * is_good[:, None]
+    good_captions = np.repeat(is_good[:, None], len(thresholds), axis=1) * 1.0
+    precisions = estimate_shares(kept_and_good, kept, cluster, level)
+    recalls = estimate_shares(kept_and_good, good_captions, cluster, level)
     base = estimate_shares(is_good[:, None] * 1.0, np.ones((len(x), 1)), cluster, level)[0]
-    known = values[~np.isnan(values)]
+    all_values = values[~np.isnan(values)]  # of rated and unrated captions
     rows = [
-        ThresholdRow(float(sign * one), precision[index], found, float((sign * known >= one).mean()))
-        for index, (one, found) in enumerate(zip(thresholds, recall, strict=True))
+        ThresholdRow(float(sign * threshold), precision, recall, float((sign * all_values >= threshold).mean()))
+        for threshold, precision, recall in zip(thresholds, precisions, recalls, strict=True)
     ]
-    enough = [row for row in rows if row.precision.low >= at_least]
-    best = max(enough, key=lambda row: row.recall.value) if enough else None
+    precise = [row for row in rows if row.precision.low >= at_least]
+    best = max(precise, key=lambda row: row.recall.value) if precise else None
     parts = [f"threshold:{judged.name}", f"metric:{name}", f"good:{good:g}", f"at_least:{at_least:g}"]
     parts += [f"captions:{len(x)}", f"images:{int(cluster.max()) + 1}", f"ci:wilson(images,{100 * level:g}%)"]
     remarks = [f"{len(x):,} rated captions of {int(cluster.max()) + 1:,} images"]

@@ -1,4 +1,4 @@
-"""``captious.study.audit``: can a judge or a metric be trusted? What it sees, what it prefers, where it is wrong."""
+"""``captious.study.audit``: a judge or a metric against people: agreement, preferences, systems in the wrong order."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from captious.metrics.registry import find_key
 from captious.options import LEVEL, Missing, Resampling
 from captious.stats.bootstrap import Estimate
 from captious.stats.calibration import choose_curve, fit_line, split_curve
+from captious.stats.correlation import pearson
 from captious.stats.judging import (
     Decisions,
     JudgeRegressions,
@@ -54,7 +55,7 @@ from captious.text.ngram_tables import count_words
 
 # The effect of length is stated for this many more words.
 WORDS = 10
-# Fewest judges for generators × judges: of two, one is always as high as the other is low.
+# Fewest judges for generators × judges: two standardized values are always +1 and −1.
 MATRIX_JUDGES = 3
 ONE_BY_ONE = "The judges saw captions one at a time: a bias for the first or second of two cannot be known."
 
@@ -88,7 +89,7 @@ def audit(
         The system that belongs to a judge, such as that of the same company: ``{"fleur": "llava"}``. Self-preference
         is tested if there is another judge.
     good
-        The rating from which on people say yes, for judges that say yes or no (1 or 0).
+        The rating from which people's answer counts as yes, for judges that say yes or no (1 or 0).
     arena
         The result or the folder of ``captious arena`` by the same judge, for the bias for the first position.
     noise
@@ -114,9 +115,9 @@ def audit(
         raise InputError("no values of a judge: name runs, or a file with a row per caption")
     left_out: Counter[str] = Counter(judged.dropped)
     sample, judged = match_ratings(judged, table, missing, left_out)
-    chosen = _choose_judges(sample, judges)
-    sample, turned = _turn_judges(sample, _AuditRows.of(sample, judged, chosen))
-    rows = _AuditRows.of(sample, judged, chosen)
+    keys = _choose_judges(sample, judges)
+    sample, totals = _reverse_judges(sample, _AuditRows.of(sample, judged, keys))
+    rows = _AuditRows.of(sample, judged, keys)
     if own:
         own = {_choose_judges(sample, [judge])[0]: name for judge, name in own.items()}
     labels = {key: sample.table.labels.get(key, key) for key in rows.judges}
@@ -124,10 +125,10 @@ def audit(
     for key in rows.judges:
         if progress:
             progress(labels[key])
-        found, residual = _examine(key, rows, sample, judged, good, missing)
-        findings.append(_turn_back(found, turned[key]) if key in turned else found)
-        if residual is not None:
-            residuals[key] = residual
+        finding, judge_residuals = _audit_judge(key, rows, sample, judged, good, missing)
+        findings.append(_restore_fifths(finding, totals[key]) if key in totals else finding)
+        if judge_residuals is not None:
+            residuals[key] = judge_residuals
     position = None if arena is None else _read_position(arena)
     matrix = None
     if len(rows.judges) >= MATRIX_JUDGES and len(sample.systems) > 1:
@@ -140,16 +141,16 @@ def audit(
         counts,
         tuple(findings),
         _sign_audit(judged.name, rows, images, resampling if matrix else None),
-        _compare_people(judged, rows, good) if any(one.decisions for one in findings) else None,
+        _compare_raters(judged, rows, good) if any(one.decisions for one in findings) else None,
         position,
         "" if position else ONE_BY_ONE if arena is None else f"{arena}: no pair was judged in both orders.",
-        _compare_own(own or {}, residuals, sample, labels),
+        _compare_preferences(own or {}, residuals, sample, labels),
         matrix,
         {labels[key]: name for key, name in (own or {}).items() if key in labels},
         tuple(judged.warnings),
         (
             *(f"{number:,} left out: {reason}" for reason, number in left_out.items() if number),
-            *(_note_reversal(key, sample.table.labels.get(key, key)) for key in turned),
+            *(_note_reversal(key, sample.table.labels.get(key, key)) for key in totals),
             *_list_omissions(rows, has_matrix=matrix is not None, has_own=bool(own)),
         ),
         {**_split_repeats(sample), **({} if noise is None else _read_noise(noise))},
@@ -166,7 +167,7 @@ def _read_ratings(ratings: Any, missing: Missing) -> Ratings:
 
 
 def _note_reversal(key: str, label: str) -> str:
-    """Return the note on a judge of which lower is better."""
+    """Return the note on a judge whose lower values are better."""
     return (
         f"{label}: lower is better"
         + ("" if find_direction(key) else ", because people rate captions with lower values higher")
@@ -214,6 +215,7 @@ class _AuditRows:
     image: Ints
     system: Ints
     words: Floats | None
+    """The number of words of each caption; None if it is not known."""
     row: Ints
     """The rated item of each row."""
     dropped: int
@@ -259,12 +261,13 @@ def _choose_judges(sample: RatedSample, judges: Sequence[str] | str) -> list[str
     return list(dict.fromkeys(find_key(name, labels, sample.table.name) for name in names)) or single or list(labels)
 
 
-def _turn_judges(sample: RatedSample, rows: _AuditRows) -> tuple[RatedSample, dict[str, float]]:
-    """Return the sample with judges of which lower is better reversed, and the sum of old and new values of each.
+def _reverse_judges(sample: RatedSample, rows: _AuditRows) -> tuple[RatedSample, dict[str, float]]:
+    """Reverse the judges whose lower values are better: the new value is a total − the old value.
 
-    A metric declares its direction. For other numbers lower is better if the interval of the slope is below 0.
+    Return the sample, and the total of each reversed judge. A metric declares its direction. Of other numbers lower
+    values are better if the interval of the slope is below 0.
     """
-    values, turned = dict(sample.table.values), {}
+    values, totals = dict(sample.table.values), {}
     for key, judge in zip(rows.judges, rows.values.T, strict=True):
         direction = find_direction(key)
         if direction is None:
@@ -272,23 +275,23 @@ def _turn_judges(sample: RatedSample, rows: _AuditRows) -> tuple[RatedSample, di
             direction = 1 if high >= 0 else -1
         if direction < 0:
             # Reversed within its range, so that the values of a judge that says yes or no remain 0 and 1.
-            turned[key] = float(np.nanmin(values[key]) + np.nanmax(values[key]))
-            values[key] = turned[key] - values[key]
-    return replace(sample, table=replace(sample.table, values=values)), turned
+            totals[key] = float(np.nanmin(values[key]) + np.nanmax(values[key]))
+            values[key] = totals[key] - values[key]
+    return replace(sample, table=replace(sample.table, values=values)), totals
 
 
-def _turn_back(found: JudgeFindings, total: float) -> JudgeFindings:
-    """Return the findings with the fifths of a reversed judge at its own values."""
-    parts = tuple(part._replace(x=total - part.x) for part in reversed(found.parts))
-    return replace(found, parts=parts, turned=True)
+def _restore_fifths(findings: JudgeFindings, total: float) -> JudgeFindings:
+    """Return the findings with the fifths of a reversed judge at its original values."""
+    parts = tuple(part._replace(x=total - part.x) for part in reversed(findings.parts))
+    return replace(findings, parts=parts, turned=True)
 
 
 def _count_lengths(sample: RatedSample, ratings: Ratings) -> Floats | None:
     """Return the words of each matched caption; None if texts are not known or all have the same number of words."""
     table = sample.table
-    counted = table.values.get("words")
-    if counted is not None and not np.isnan(counted[sample.item]).any():
-        words = counted[sample.item]
+    counts = table.values.get("words")
+    if counts is not None and not np.isnan(counts[sample.item]).any():
+        words = counts[sample.item]
     elif all(table.texts[item] is not None for item in sample.item):
         words = np.array(count_words([str(table.texts[item]) for item in sample.item]), dtype=np.float64)
     elif ratings.captions is not None:
@@ -300,32 +303,32 @@ def _count_lengths(sample: RatedSample, ratings: Ratings) -> Floats | None:
     return words if np.ptp(words) > 0 else None
 
 
-def _examine(
+def _audit_judge(
     key: str, rows: _AuditRows, sample: RatedSample, ratings: Ratings, good: float | None, missing: Missing
 ) -> tuple[JudgeFindings, Residuals | None]:
-    """Compute everything that concerns one judge."""
+    """Audit one judge; return the findings, and its residuals by system if all systems are rated."""
     judge = rows.values[:, rows.judges.index(key)]
     regressions = JudgeRegressions(rows.rating, judge, rows.image)
     residuals = regressions.residuals(rows.system) if _has_systems(sample, rows) else None
     length, length_parts = None, []
     # A judge that counts words cannot be compared at equal values with words.
-    if rows.words is not None and abs(np.corrcoef(judge, rows.words)[0, 1]) < 1 - 1e-9:
+    if rows.words is not None and abs(pearson(judge, rows.words)) < 1 - 1e-9:
         length = regressions.covariate(rows.words / WORDS)
-        rest = rows.rating - fit_line(judge, rows.rating).predict(judge)
-        length_parts = split_curve(rows.words, rest, rows.image)
+        unexplained = rows.rating - fit_line(judge, rows.rating).predict(judge)
+        length_parts = split_curve(rows.words, unexplained, rows.image)
     item, column = np.nonzero(~np.isnan(ratings.values[rows.row]))
     tau = Kendall.of(judge, ratings.values[rows.row][item, column], item.astype(np.int64), np.arange(len(judge)))
     return JudgeFindings(
         key,
         sample.table.labels.get(key, key),
         regressions.slope(),
-        float(np.corrcoef(judge, rows.rating)[0, 1]),
+        pearson(judge, rows.rating),
         float(tau(np.ones((len(judge), 1)))["tau_b"][0]),
         regressions.curvature() if len(np.unique(judge)) > 2 else regressions.slope()._replace(value=0.0),
         tuple(split_curve(judge, rows.rating, rows.image)),
         length,
         tuple(length_parts),
-        None if residuals is None else _order_systems(key, rows, residuals, sample, ratings, missing),
+        None if residuals is None else _compare_orders(key, rows, residuals, sample, ratings, missing),
         _compare_verdicts(judge, rows, good),
     ), residuals
 
@@ -334,14 +337,15 @@ def _has_systems(sample: RatedSample, rows: _AuditRows) -> bool:
     return len(sample.systems) > 1 and len(np.unique(rows.system)) == len(sample.systems)
 
 
-def _order_systems(
+def _compare_orders(
     key: str, rows: _AuditRows, residuals: Residuals, sample: RatedSample, ratings: Ratings, missing: Missing
 ) -> SystemOrder:
     """Compare the order of systems by the judge's means over all captions with people's estimate."""
     values = sample.table.values[key]
-    known = ~np.isnan(values)
+    has_value = ~np.isnan(values)
+    system = sample.system[has_value]
     # The judge's mean of each system, over all captions; people's is an estimate, because they rated only some.
-    means = np.bincount(sample.system[known], values[known]) / np.bincount(sample.system[known])
+    means = np.bincount(system, values[has_value]) / np.bincount(system)
     verdict = _estimate_people(key, sample, ratings, missing)
     people = {one.system: one for one in verdict.systems}
     contests = {frozenset((one.first, one.second)): one for one in verdict.contests}
@@ -358,11 +362,11 @@ def _order_systems(
     inversions.sort(key=lambda pair: pair.p_holm)
     judge = rows.values[:, rows.judges.index(key)]
     scale = ratings.scale or (float(np.nanmin(ratings.values)), float(np.nanmax(ratings.values)))
-    rises = float(np.corrcoef(judge, rows.rating)[0, 1]) >= 0
+    rises = pearson(judge, rows.rating) >= 0
     # The curve that `study calibrate` would choose.
-    chosen = choose_curve(judge, rows.rating, rows.image, scale, rises)
-    predicted = np.clip(chosen.curve.predict(values[known]), *scale)
-    calibrated = np.bincount(sample.system[known], predicted) / np.bincount(sample.system[known])
+    choice = choose_curve(judge, rows.rating, rows.image, scale, rises)
+    predicted = np.clip(choice.curve.predict(values[has_value]), *scale)
+    calibrated = np.bincount(system, predicted) / np.bincount(system)
     order = sorted(range(len(sample.systems)), key=lambda index: -people[sample.systems[index]].mean.value)
     return SystemOrder(
         tuple(
@@ -383,12 +387,12 @@ def _order_systems(
             Correction(sample.systems[index], float(calibrated[index]), people[sample.systems[index]].mean)
             for index in order
         ),
-        chosen.form,
+        choice.form,
     )
 
 
 def _estimate_people(key: str, sample: RatedSample, ratings: Ratings, missing: Missing) -> QuestionVerdict:
-    """Estimate people's means over all captions; the judge helps if not every caption is rated."""
+    """Estimate people's means over all captions, with the judge as auxiliary metric unless every caption is rated."""
     setting = EstimateSetting("auto", "common", "world", LEVEL, None, missing, 0, None)
     all_rated = len(np.unique(sample.item)) == len(sample.system)
     columns = [] if all_rated else prepare_columns(sample, [key], setting, [])
@@ -404,24 +408,24 @@ def _compare_verdicts(judge: Floats, rows: _AuditRows, good: float | None) -> De
     return compare_decisions(judge > 0.5, rows.rating >= (0.5 if good is None else good), rows.image)
 
 
-def _compare_people(ratings: Ratings, rows: _AuditRows, good: float | None) -> Decisions | None:
-    """Compare the decisions of each person with the mean of the others, as a measure for those of a judge."""
-    values, least = ratings.values[rows.row], 0.5 if good is None else good
+def _compare_raters(ratings: Ratings, rows: _AuditRows, good: float | None) -> Decisions | None:
+    """Compare the decisions of each person with the mean of the others, to which those of a judge are compared."""
+    values, threshold = ratings.values[rows.row], 0.5 if good is None else good
     rated = ~np.isnan(values)
-    number, total = rated.sum(axis=1, keepdims=True), np.nansum(values, axis=1, keepdims=True)
-    item, column = np.nonzero(rated & (number > 1))
+    counts, totals = rated.sum(axis=1, keepdims=True), np.nansum(values, axis=1, keepdims=True)
+    item, column = np.nonzero(rated & (counts > 1))
     if not len(item):
         return None
     own = values[item, column]
-    others = (total[item, 0] - own) / (number[item, 0] - 1)
-    return compare_decisions(own >= least, others >= least, rows.image[item])
+    others = (totals[item, 0] - own) / (counts[item, 0] - 1)
+    return compare_decisions(own >= threshold, others >= threshold, rows.image[item])
 
 
-def _compare_own(
+def _compare_preferences(
     own: Mapping[str, str], residuals: Mapping[str, Residuals], sample: RatedSample, labels: Mapping[str, str]
 ) -> tuple[SelfPreference, ...]:
     """Compare each judge's residual of its own system with that of every other judge."""
-    found = []
+    comparisons = []
     for judge, system in own.items():
         if system not in sample.systems:
             raise InputError(f"{judge}={system}: no such system, expected one of {', '.join(sample.systems)}")
@@ -429,9 +433,9 @@ def _compare_own(
             if other != judge and judge in residuals:
                 gap = compare_residuals(residuals[judge], residuals[other], sample.systems.index(system))
                 # A lower residual means that the judge puts the system higher, compared with people.
-                found.append((labels[judge], system, labels[other], gap._replace(value=-gap.value)))
-    adjusted = holm([gap.p for *_, gap in found])
-    return tuple(SelfPreference(*one, p) for one, p in zip(found, adjusted, strict=True))
+                comparisons.append((labels[judge], system, labels[other], gap._replace(value=-gap.value)))
+    adjusted = holm([gap.p for *_, gap in comparisons])
+    return tuple(SelfPreference(*comparison, p) for comparison, p in zip(comparisons, adjusted, strict=True))
 
 
 def _compute_matrix(rows: _AuditRows, sample: RatedSample, resampling: Resampling) -> dict[tuple[str, str], Estimate]:
@@ -441,12 +445,12 @@ def _compute_matrix(rows: _AuditRows, sample: RatedSample, resampling: Resamplin
     resample of images is a vector of weights, and its means are quotients of weighted sums.
     """
     values = np.stack([sample.table.values[key] for key in rows.judges], axis=1)
-    known = ~np.isnan(values).any(axis=1)
-    images, image = np.unique(sample.image[known], return_inverse=True)
+    has_values = ~np.isnan(values).any(axis=1)
+    images, image = np.unique(sample.image[has_values], return_inverse=True)
     number, judges = len(sample.systems), len(rows.judges)
-    chosen = (sample.system[known][:, None] == np.arange(number)).astype(np.float64)
-    sums = (chosen[:, :, None] * values[known][:, None, :]).reshape(len(image), -1)
-    by_image = sum_clusters(np.hstack([sums, chosen]), image.astype(np.int64), len(images))
+    is_system = (sample.system[has_values][:, None] == np.arange(number)).astype(np.float64)
+    sums = (is_system[:, :, None] * values[has_values][:, None, :]).reshape(len(image), -1)
+    by_image = sum_clusters(np.hstack([sums, is_system]), image.astype(np.int64), len(images))
 
     def compute(weights: Floats) -> Floats:
         totals = weights @ by_image
@@ -482,7 +486,7 @@ def _split_repeats(sample: RatedSample) -> dict[str, RepeatNoise]:
     for key, values in sample.table.values.items():
         if name := _split_repeat_name(key):
             columns.setdefault(name, []).append(values)
-    return {name: split_variance(np.stack(own, axis=1)) for name, own in columns.items() if len(own) > 1}
+    return {name: split_variance(np.stack(repeats, axis=1)) for name, repeats in columns.items() if len(repeats) > 1}
 
 
 def _read_noise(noise: Any) -> dict[str, RepeatNoise]:
@@ -512,9 +516,10 @@ def _read_position(arena: Any) -> PositionBias | None:
             raise InputError(f"{path}: expected the output of captious arena") from None
     else:
         verdicts = [match.verdicts for match in arena.matches]
-    both = [one for one in verdicts if len(one) == 2]
-    shares = {"first": 1.0, "tie": 0.5, "second": 0.0}
-    if not both:
+    in_both_orders = [pair for pair in verdicts if len(pair) == 2]
+    results = {"first": 1.0, "tie": 0.5, "second": 0.0}
+    if not in_both_orders:
         return None
-    first, second = (np.array([shares[one[order]] for one in both]) for order in (0, 1))
-    return position_bias(first, second)
+    # Both verdicts name the same caption "first", which the second request shows second.
+    shown_first, shown_second = (np.array([results[pair[order]] for pair in in_both_orders]) for order in (0, 1))
+    return position_bias(shown_first, shown_second)

@@ -1,4 +1,4 @@
-"""``captious.study.judge_noise``: does a judge repeat itself? Some captions are judged several times."""
+"""``captious.study.judge_noise``: how much the answers of a judge change if it is asked several times."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from captious.stats.judging import RepeatNoise, split_sums, split_variance, sum_
 ITEMS, REPEATS = 50, 5
 # Captions with the most different answers that are shown; the table of answers has all.
 SHOWN = 5
-# A difference of two single answers that noise exceeds in one of twenty cases, in standard deviations of an answer.
+# The difference of two single answers to the same caption that is exceeded in 5 % of cases, in standard deviations.
 DIFFERENCE = 1.96 * math.sqrt(2)
 NOISE, SHARE, RELIABILITY = "noise", "share", "reliability"
 
@@ -90,8 +90,8 @@ class RepeatedJudge:
     @property
     def changed(self) -> int:
         """The number of captions that did not get the same value every time."""
-        some = self.answers[~np.isnan(self.answers).all(axis=1)]
-        return int((np.nanmax(some, axis=1) > np.nanmin(some, axis=1)).sum()) if len(some) else 0
+        answered = self.answers[~np.isnan(self.answers).all(axis=1)]
+        return int((np.nanmax(answered, axis=1) > np.nanmin(answered, axis=1)).sum()) if len(answered) else 0
 
 
 def estimate_noise(answers: Floats, resampling: Resampling) -> dict[str, Estimate]:
@@ -117,7 +117,7 @@ class JudgeNoise(Result):
     judges: tuple[RepeatedJudge, ...]
     repeats: int
     total: int
-    """Captions in the file; the judges saw some of them."""
+    """Captions in the file, of which the judges saw some."""
     resampling: Resampling = Resampling()
     notes: tuple[str, ...] = ()
 
@@ -126,7 +126,7 @@ class JudgeNoise(Result):
 
     @cached_property
     def signature(self) -> str:
-        """What can change the numbers, besides the signatures of the metrics."""
+        """Everything that can change the numbers, besides the signatures of the metrics."""
         return (
             f"judge-noise|captions:{len(self.ids)}|repeats:{self.repeats}|drawn:seed={self.resampling.seed}|"
             f"{self.resampling.signature('captions')}|captious:{__version__}"
@@ -141,7 +141,7 @@ class JudgeNoise(Result):
         warnings += warn_few_units(len(self.ids), self.resampling, "captions")
         return Document(
             f"{PurePath(self.name).name}: {len(self.ids):,} captions, each judged {self.repeats} times",
-            "Repeat noise: what a judge changes when the same question is asked again, with another seed.",
+            "Repeat noise: how much a score changes if the same question is asked again with another seed.",
             [*sections, Group("All answers", [self._answer_table()])],
             warnings,
             self.notes,
@@ -217,7 +217,7 @@ class JudgeNoise(Result):
         return [Table(f"changed{suffix}", title, columns, rows, note)]
 
     def _answer_table(self) -> Table:
-        """Return all answers, in columns that ``captious study audit`` understands."""
+        """Return all answers, in columns that ``captious study audit`` reads."""
         names = [f"{one.metric}@{number + 1}" for one in self.judges for number in range(self.repeats)]
         columns: list[Column | str] = ["id", *(Column(name, key=name) for name in names)]
         values = np.hstack([one.answers for one in self.judges])
@@ -323,29 +323,29 @@ def judge_noise(
     """
     resampling, runtime = check_settings(resampling, runtime, progress)
     with using(runtime):
-        chosen, judged, captions = _draw_captions(
+        drawn, judges, captions = _draw_captions(
             captions, metrics, items, repeats, resampling, reading, references, images
         )
-        measured: dict[str, list[Measurement]] = {}
+        measurements: dict[str, list[Measurement]] = {}
         for number in range(repeats):
             if progress:
                 progress(f"repeat {number + 1} of {repeats}")
             with _use_repeat(number):
-                for name, one in measure_all(_drop_cache(chosen), judged).items():
-                    measured.setdefault(name, []).append(one)
+                for name, measurement in measure_all(_drop_cache(drawn), judges).items():
+                    measurements.setdefault(name, []).append(measurement)
     return JudgeNoise(
         captions.name,
-        chosen.ids,
-        tuple(own[0] for own in chosen.candidates),
-        tuple(RepeatedJudge.of(own, resampling) for own in measured.values()),
+        drawn.ids,
+        tuple(candidates[0] for candidates in drawn.candidates),
+        tuple(RepeatedJudge.of(by_repeat, resampling) for by_repeat in measurements.values()),
         repeats,
         len(captions),
         resampling,
         tuple(
             f"repeat {number}: {note}"
-            for own in measured.values()
-            for number, one in enumerate(own, 1)
-            for note in one.notes
+            for by_repeat in measurements.values()
+            for number, measurement in enumerate(by_repeat, 1)
+            for note in measurement.notes
         ),
     )
 
@@ -362,14 +362,14 @@ def plan_judge_noise(
     reading: Reading = Reading(),
 ) -> DryRun:
     """Return the requests that `judge_noise` would make with the same arguments; nothing is sent."""
-    chosen, judged, _ = _draw_captions(captions, metrics, items, repeats, resampling, reading, references, images)
+    drawn, judges, _ = _draw_captions(captions, metrics, items, repeats, resampling, reading, references, images)
     plans: dict[tuple[str, str], CallPlan] = {}
     for number in range(repeats):
         with _use_repeat(number):
-            for metric in judged:
+            for metric in judges:
                 assert isinstance(metric, AsksJudge)
-                key = chosen.name, str(metric)
-                plans[key] = plans.get(key, CallPlan()) + metric.plan_scoring(_drop_cache(chosen))
+                key = drawn.name, str(metric)
+                plans[key] = plans.get(key, CallPlan()) + metric.plan_scoring(_drop_cache(drawn))
     return DryRun(plans, get_runtime().judging.prices)
 
 
@@ -387,20 +387,20 @@ def _draw_captions(
     check_value("items", items, int, Option("", min=2))
     check_value("repeats", repeats, int, Option("", min=2, max=MOST_REPEATS))
     captions = read(captions, reading=reading_of(reading, references, images))
-    judged = parse_all(metrics, [captions])
+    judges = parse_all(metrics, [captions])
     without_chat = [
-        str(metric) for metric in judged if "judge" not in metric.needs or not isinstance(metric, AsksJudge)
+        str(metric) for metric in judges if "judge" not in metric.needs or not isinstance(metric, AsksJudge)
     ]
     if without_chat:
         raise InputError(
             f"{without_chat[0]}: asks no chat model, so its scores do not change; expected one such as fleur"
         )
-    chosen = captions.take(captions.draw_items(items, resampling.seed))
-    if len(chosen) < 2:
-        raise InputError(f"{captions.name}: {count_noun(len(chosen), 'caption')}, expected at least two")
-    for metric in judged:
-        metric.refuse_unfit(chosen)
-    return chosen, judged, captions
+    drawn = captions.take(captions.draw_items(items, resampling.seed))
+    if len(drawn) < 2:
+        raise InputError(f"{captions.name}: {count_noun(len(drawn), 'caption')}, expected at least two")
+    for metric in judges:
+        metric.refuse_unfit(drawn)
+    return drawn, judges, captions
 
 
 def _use_repeat(number: int) -> Any:

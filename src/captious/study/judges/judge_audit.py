@@ -1,4 +1,4 @@
-"""The audit of judges as a result: what each sees, what it prefers, and which systems it puts in the wrong order."""
+"""The audit of judges as a result: agreement with people, preferences, and systems in the wrong order."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from captious.stats.regression import Contrast
 from captious.study.judges._judge_noise import describe_noise
 
 ALPHA = 1 - LEVEL
-# Judges up to which the page shows everything; of more, each has a part that opens.
-OPEN = 3
+# If there are more judges, the sections about each of them are collapsed on the page.
+MAX_OPEN = 3
 NOT_A_PROOF = (
     "A residual is not a proof that a judge prefers a system: a noisy judge compresses differences, so good systems "
     "have positive residuals under every such judge."
@@ -28,11 +28,11 @@ NOT_A_PROOF = (
 
 @dataclass(frozen=True)
 class SystemResidual:
-    """How much higher people rate the captions of a system than others with the same judge value."""
+    """The residual of a system: how much higher people rate its captions than others with the same judge value."""
 
     system: str
     people: float
-    """People's mean."""
+    """The mean of people's ratings."""
     residual: Contrast
     p_holm: float
 
@@ -51,69 +51,71 @@ class Inversion:
 
     @property
     def wrong(self) -> bool:
-        """Whether people's difference is significant, so that the judge is wrong; otherwise nothing is decided."""
+        """Whether people's difference is significant; otherwise it is not decided who is wrong."""
         return self.p_holm < ALPHA
 
 
 @dataclass(frozen=True)
 class Correction:
-    """What people's ratings change in the mean of a system."""
+    """The mean of a system by the calibrated judge, and as people's ratings correct it."""
 
     system: str
     calibrated: float
     """The mean of the calibrated judge over all captions."""
     people: Estimate
-    """People's estimate."""
+    """The estimate from people's ratings, over all captions."""
 
 
 @dataclass(frozen=True)
 class SystemOrder:
-    """What a judge says of systems, next to people."""
+    """The order of systems by a judge and by people."""
 
     residuals: tuple[SystemResidual, ...]
     p: float
-    """That all residuals are 0 (F test)."""
+    """p-value of the hypothesis that all residuals are 0 (F test)."""
     pairs: int
+    """Pairs of systems, inverted or not."""
     inversions: tuple[Inversion, ...]
     judge_winner: str
     people_winner: str
     corrections: tuple[Correction, ...] = ()
     form: CurveForm = "line"
-    """The curve that makes ratings of the judge's values."""
+    """The form of the curve that converts the judge's values to ratings."""
 
     @property
     def compresses(self) -> bool:
-        """Whether residuals and people's means have the same order: what a noisy judge does."""
+        """Whether residuals and people's means have the same order, as if the judge were only noisy."""
         by_residual = sorted(self.residuals, key=lambda one: one.residual.value)
         return by_residual == sorted(self.residuals, key=lambda one: one.people)
 
 
 @dataclass(frozen=True)
 class JudgeFindings:
-    """What the audit of one judge found."""
+    """The findings about one judge."""
 
     key: str
     label: str
     slope: Contrast
-    """Ratings per standard deviation of the judge."""
+    """The difference in ratings per standard deviation of the judge."""
     pearson: float
     tau: float
     """Tau-b over ratings, as in ``study run``."""
     curvature: Contrast
+    """The coefficient of the squared judge value; 0 if the relation is linear."""
     parts: tuple[CurvePart, ...]
     """Mean ratings by fifths of the judge."""
     length: Contrast | None = None
-    """Ratings per ten words at the same judge value; None if lengths are not known."""
+    """The difference in ratings per ten words at the same judge value; None if lengths are not known."""
     length_parts: tuple[CurvePart, ...] = ()
     """Ratings less what the judge predicts, by fifths of the length."""
     systems: SystemOrder | None = None
     decisions: Decisions | None = None
-    """Agreement of a judge that says yes or no."""
+    """Agreement with people of a judge that says yes or no; None for other judges."""
     turned: bool = False
-    """Whether lower is better: everything but ``parts`` is of the judge with its sign reversed."""
+    """Whether lower values are better. The sign of the judge is reversed in all findings except ``parts``."""
 
     def list_faults(self) -> list[str]:
-        """List what was found against the judge, in words that follow its name."""
+        """List the faults of the judge, as predicates that follow its name in a sentence."""
         faults = []
         if self.slope.interval()[0] <= 0:
             faults.append("does not see what people see")
@@ -127,7 +129,7 @@ class JudgeFindings:
 
 @dataclass(frozen=True)
 class SelfPreference:
-    """A judge and its own system, compared with another judge."""
+    """The preference of a judge for its own system, compared with another judge."""
 
     judge: str
     system: str
@@ -139,7 +141,7 @@ class SelfPreference:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JudgeAudit(Result):
-    """Judges or metrics against people: what they see, length, systems, inversions, position, self-preference."""
+    """Judges or metrics against people: agreement, length, systems, inversions, position, self-preference."""
 
     name: str
     question: str
@@ -167,9 +169,9 @@ class JudgeAudit(Result):
         """Build the page: the answer, all judges in a table, then each judge with its charts."""
         names = ", ".join(one.label for one in self.judges)
         sections: list[Section] = [Text(self._describe_findings()), self._summary()]
-        for number, one in enumerate(self.judges):
-            inner = self._judge_sections(one, f"_{number + 1}" if len(self.judges) > 1 else "")
-            sections += [Group(one.label, inner)] if len(self.judges) > OPEN else inner
+        for number, one in enumerate(self.judges, start=1):
+            inner = self._judge_sections(one, f"_{number}" if len(self.judges) > 1 else "")
+            sections += [Group(one.label, inner)] if len(self.judges) > MAX_OPEN else inner
         if any(one.decisions for one in self.judges):
             sections.append(self._decision_table())
         sections += [*self._position_sections(), *self._preference_sections()]
@@ -186,17 +188,18 @@ class JudgeAudit(Result):
         )
 
     def answer(self) -> str:
-        """Return what was found against each judge, or that nothing was, in a sentence or two."""
-        faults = {one.label: one.list_faults() for one in self.judges}
-        for one in self.preferences:
-            words = f"prefers its own system, {one.system}"
-            if one.p_holm < ALPHA and one.difference.value > 0 and words not in faults[one.judge]:
-                faults[one.judge].append(words)
+        """Return the faults of each judge, or that none was found, in a sentence or two."""
+        faults = {judge.label: judge.list_faults() for judge in self.judges}
+        for preference in self.preferences:
+            fault = f"prefers its own system, {preference.system}"
+            prefers = preference.p_holm < ALPHA and preference.difference.value > 0
+            if prefers and fault not in faults[preference.judge]:
+                faults[preference.judge].append(fault)
         if self.position is not None and self.position.p < ALPHA and len(faults) == 1:
-            seat = "first" if self.position.bias > 0 else "second"
-            faults[self.judges[0].label].append(f"prefers the caption shown {seat}")
-        sentences = [f"{name} {join_names(own)}" for name, own in faults.items() if own]
-        if clean := [name for name, own in faults.items() if not own]:
+            position = "first" if self.position.bias > 0 else "second"
+            faults[self.judges[0].label].append(f"prefers the caption shown {position}")
+        sentences = [f"{name} {join_names(predicates)}" for name, predicates in faults.items() if predicates]
+        if clean := [name for name, predicates in faults.items() if not predicates]:
             sentences.append(f"No fault of {join_names(clean)} was found")
         return f"{'. '.join(sentences)} ({self.counts.partition(';')[0]})."
 
@@ -268,14 +271,13 @@ class JudgeAudit(Result):
         return sections
 
     def _system_sections(self, one: JudgeFindings, systems: SystemOrder, suffix: str) -> list[Section]:
-        found = systems.residuals
-        ends = [part.residual.interval() for part in found]
+        intervals = [part.residual.interval() for part in systems.residuals]
         series = Series(
             "residual",
-            [part.system for part in found],
-            [part.residual.value for part in found],
-            [low for low, _ in ends],
-            [high for _, high in ends],
+            [part.system for part in systems.residuals],
+            [part.residual.value for part in systems.residuals],
+            [low for low, _ in intervals],
+            [high for _, high in intervals],
         )
         chart = Chart(
             "intervals",
@@ -288,15 +290,16 @@ class JudgeAudit(Result):
         mean = Column(f"people's {self.question}", decimals=2, key="people")
         residual = Column("residual", decimals=3, signed=True, level=LEVEL, bold=True)
         rows: list[list[Value]] = [
-            [part.system, part.people, make_cell(part.residual), part.residual.p, part.p_holm] for part in found
+            [part.system, part.people, make_cell(part.residual), part.residual.p, part.p_holm]
+            for part in systems.residuals
         ]
-        together = f"all residuals together: p {format_p(systems.p)} (F test). {NOT_A_PROOF}"
+        note = f"all residuals together: p {format_p(systems.p)} (F test). {NOT_A_PROOF}"
         residuals = Table(
             f"residuals{suffix}",
             f"{one.label}: systems at the same judge value",
             ["system", mean, residual, Column("p", "p"), Column("p (Holm)", "p", key="p_holm")],
             rows,
-            together,
+            note,
             detail=bool(suffix),
         )
         sections: list[Section] = [residuals, chart]
@@ -349,27 +352,20 @@ class JudgeAudit(Result):
 
     def _decision_table(self) -> Table:
         columns: list[Column | str] = ["", *(Column(name, decimals=3, level=LEVEL) for name in ("kappa", "TPR", "TNR"))]
-        found = [(one.label, one.decisions) for one in self.judges if one.decisions]
-        found += [("one person against the others", self.people_decisions)] if self.people_decisions else []
-        rows: list[list[Value]] = [[name, *(make_cell(value) for value in one)] for name, one in found if one]
+        decisions = [(judge.label, judge.decisions) for judge in self.judges if judge.decisions]
+        decisions += [("one person against the others", self.people_decisions)] if self.people_decisions else []
+        rows: list[list[Value]] = [[name, *map(make_cell, rates)] for name, rates in decisions if rates]
         note = (
             "kappa: agreement beyond chance; TPR: share of people's yes that the judge says too; TNR: the same for no. "
-            "The last row is the most that a judge can be expected to reach."
+            "A judge cannot be expected to be better than one person, the last row."
         )
         return Table("decisions", "Yes or no", columns, rows, note)
 
     def _position_sections(self) -> list[Section]:
         if self.position is None:
             return [Text([self.position_note], "Position")] if self.position_note else []
-        found = self.position
-        row: list[Value] = [
-            found.pairs,
-            found.same / max(found.pairs, 1),
-            found.first,
-            found.second,
-            found.bias,
-            found.p,
-        ]
+        pairs, same, first, second, bias, p = self.position
+        row: list[Value] = [pairs, same / max(pairs, 1), first, second, bias, p]
         columns: list[Column | str] = [
             Column("pairs in both orders", key="pairs"),
             Column("same verdict", scale=100, unit="%", decimals=1, key="same"),
@@ -379,7 +375,8 @@ class JudgeAudit(Result):
             Column("p", "p"),
         ]
         note = (
-            "bias: how much more a caption wins when it is shown first, halved; ½ if the first always wins. p: binomial"
+            "bias: half of the difference between a caption's results when it is shown first and second; ½ if the "
+            "first always wins. p: binomial test"
         )
         return [Table("position", "Position", columns, [row], note)]
 
@@ -451,7 +448,7 @@ def _summarize_systems(systems: SystemOrder | None) -> list[Value]:
 
 
 def describe_judge(one: JudgeFindings) -> list[str]:
-    """Describe what was found about a judge, in sentences."""
+    """Describe the findings about a judge in sentences."""
     low, high = one.slope.interval()
     lines = [
         f"{one.label} sees some of what people see (r = {one.pearson:.2f}): they rate a caption that it puts one "
@@ -511,13 +508,13 @@ def _describe_other_winner(systems: SystemOrder) -> str:
 
 
 def describe_position(found: PositionBias) -> str:
-    """Describe whether the order of two captions moves the judge."""
+    """Describe whether the order of two captions influences the judge."""
     share = f"the verdict is the same in both orders for {found.same} of {found.pairs} pairs"
     if found.p >= ALPHA:
         return f"Position: no sign of a bias ({share}; p {format_p(found.p)})."
-    seat = "first" if found.bias > 0 else "second"
+    preferred = "first" if found.bias > 0 else "second"
     size = f"bias {found.bias:+.2f}, p {format_p(found.p)}"
-    return f"Position: the judge prefers the caption shown {seat} ({size}; {share})."
+    return f"Position: the judge prefers the caption shown {preferred} ({size}; {share})."
 
 
 def describe_preference(found: SelfPreference) -> str:
@@ -537,9 +534,9 @@ def make_cell(one: Contrast) -> Cell:
 
 def make_series(name: str, parts: Sequence[CurvePart]) -> Series:
     """Make a series of means by parts, with intervals."""
-    ends = [part.y.interval() for part in parts]
-    values = [part.y.value for part in parts]
-    return Series(name, [part.x for part in parts], values, [low for low, _ in ends], [high for _, high in ends])
+    intervals = [part.y.interval() for part in parts]
+    lows, highs = [low for low, _ in intervals], [high for _, high in intervals]
+    return Series(name, [part.x for part in parts], [part.y.value for part in parts], lows, highs)
 
 
 def format_p(p: float) -> str:
@@ -561,8 +558,8 @@ def _convert_decisions(one: Decisions | None) -> dict[str, Any] | None:
 
 
 def _convert_findings(one: JudgeFindings) -> dict[str, Any]:
-    def parts(found: Sequence[CurvePart]) -> list[dict[str, Any]]:
-        return [{"x": part.x, "captions": part.rows, **_convert(part.y)} for part in found]
+    def convert_parts(parts: Sequence[CurvePart]) -> list[dict[str, Any]]:
+        return [{"x": part.x, "captions": part.rows, **_convert(part.y)} for part in parts]
 
     systems = one.systems
     return {
@@ -573,9 +570,9 @@ def _convert_findings(one: JudgeFindings) -> dict[str, Any]:
         "pearson": one.pearson,
         "tau_b": one.tau,
         "curvature": _convert(one.curvature),
-        "fifths": parts(one.parts),
+        "fifths": convert_parts(one.parts),
         "length": None if one.length is None else _convert(one.length),
-        "length_fifths": parts(one.length_parts),
+        "length_fifths": convert_parts(one.length_parts),
         "decisions": _convert_decisions(one.decisions),
         "systems": None
         if systems is None

@@ -172,7 +172,7 @@ def _filter_ratings(
         both = passes.reshape(-1, 2).all(axis=1)
         passes, number = np.repeat(both, 2), int((~both).sum())
     if not passes.any():
-        raise InputError(f"{ratings.name}: no caption is left, {where.strip()} holds for none")
+        raise InputError(f"{ratings.name}: no caption is left, {where.strip()} is true for none")
     taken = ratings.take(np.flatnonzero(passes))
     reason = {f"not {where.strip()}": number}
     kept = [replace(score, values=score.values[passes]) for score in scores]

@@ -28,7 +28,7 @@ class CostedMetric:
 
 @dataclass(frozen=True, repr=False)
 class CostAgreement(Result):
-    """Metrics of a study by cost and agreement; the cheapest of those that nothing cheaper matches are marked."""
+    """Metrics of a study by cost and agreement; those with more agreement than every cheaper one are marked."""
 
     name: str
     statistic: str
@@ -63,7 +63,7 @@ class CostAgreement(Result):
             )
             for row in ordered
         ]
-        drawn = [row for row in ordered if row.tflops > 0]
+        drawn = [row for row in ordered if row.tflops > 0]  # 0 has no logarithm
         scale = column.scale
         series = Series(
             "metrics",
@@ -97,10 +97,10 @@ class CostAgreement(Result):
         )
 
     def _answer(self, frontier: Sequence[str]) -> str:
-        known = {row.metric: row for row in self.rows}
+        by_name = {row.metric: row for row in self.rows}
         if not frontier:
             return "The cost of no metric is known."
-        cheapest, best = known[frontier[0]], known[frontier[-1]]
+        cheapest, best = by_name[frontier[0]], by_name[frontier[-1]]
         if len(frontier) == 1:
             return f"{best.label} agrees best with people, and nothing cheaper is as good."
         times = "" if not cheapest.tflops else f" for {best.tflops / cheapest.tflops:,.0f} times the operations"
@@ -119,16 +119,16 @@ def read_cost_agreement(study: str | Path, costs: Mapping[str, float]) -> CostAg
         ) from None
     try:
         statistic, level = str(content["headline"]), float(content["options"]["level"])
-        found = [(str(one["metric"]), str(one["label"]), one["statistics"][statistic]) for one in content["metrics"]]
+        metrics = [(str(one["metric"]), str(one["label"]), one["statistics"][statistic]) for one in content["metrics"]]
     except (KeyError, TypeError):
         raise InputError(f"{path}: is not a study; expected what captious study run --json printed") from None
-    known = {name for metric, label, _ in found for name in (metric, label)}
+    names = sorted({name for metric, label, _ in metrics for name in (metric, label)})
     for name in costs:
-        if name not in known:
-            hint = format_suggestion(name, sorted(known))
-            raise InputError(f"cost of {name!r}: the study has no such metric, it has {', '.join(sorted(known))}{hint}")
+        if name not in names:
+            hint = format_suggestion(name, names)
+            raise InputError(f"cost of {name!r}: the study has no such metric, it has {', '.join(names)}{hint}")
     rows = []
-    for metric, label, numbers in found:
+    for metric, label, numbers in metrics:
         value, low, high = (
             math.nan if numbers.get(key) is None else float(numbers[key]) for key in ("value", "low", "high")
         )

@@ -62,7 +62,7 @@ from captious.study.scores import MetricScores, list_notes
 
 # Items drawn in a scatter; more would only make the page slower.
 DOTS = 3000
-# Most items whose dots open with their picture; more pictures would make the page too large.
+# Largest number of items whose dots open with their picture; more pictures would make the page too large.
 PICTURES = 300
 BETWEEN_SYSTEMS = ("system_tau", "system_pearson")
 
@@ -88,12 +88,13 @@ class Study(Analysis, Result):
         return systems(ratings, resampling=self.resampling) if known else None
 
     def document(self) -> Document:
-        """Build the document: protocol, tables of metrics, systems and tests; forest plot, scatters, and the largest
-        disagreements.
+        """Build the document: table of metrics, protocol, tables of systems and tests; forest plot, scatters, and the
+        largest disagreements.
         """
         title = f"{PurePath(self.ratings.name).name}: agreement with people"
-        sections: list[Section] = [Text(self.protocol)] if self.protocol else []
-        sections.append(self._build_metrics_table("metrics", title))
+        sections: list[Section] = [self._build_metrics_table("metrics", title)]
+        if self.protocol:
+            sections.append(Text(self.protocol))
         if self.machines is not None:
             rows = f"{self.machines.rows:,} of {self.rows:,} rows"
             sections.append(self.machines._build_metrics_table("machines", f"{self.machines.ratings.name}: {rows}"))

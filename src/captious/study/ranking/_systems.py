@@ -42,7 +42,7 @@ from captious.study.ranking.system_ranking import (
 from captious.study.recipes import find_recipe_for
 from captious.study.study_options import StudyInput
 
-# Raters from which on they are drawn too: of two, nothing can be said about others.
+# Fewest named raters for which the bootstrap draws raters too: from two, nothing can be inferred about others.
 ENOUGH = 3
 
 
@@ -59,8 +59,9 @@ def systems(
     """Compute which system people prefer, from ratings, rankings or pairs whose systems are known.
 
     Ratings and rankings give the mean of each system, and the difference of every two; pairs and rankings give win
-    rates, and Bradley–Terry strengths in Elo points, a tie being half a win. A p-value is that of the two systems
-    swapped within images, or of the paired bootstrap where raters are drawn too; Holm's correction is over all pairs.
+    rates, and Bradley–Terry strengths in Elo points, a tie being half a win. P-values are from a permutation test that
+    swaps the two systems within images, or from the paired bootstrap if raters are drawn too. Holm's correction is over
+    all pairs.
 
     Parameters
     ----------
@@ -68,9 +69,9 @@ def systems(
         What ``captious.correlate`` takes, or the folder of ``captious studio export``. A file with a recipe of the same
         name beside it, as in that folder, is read by it.
     over
-        What the bootstrap draws: ``images``, or ``images+raters``, which is the default from three named raters on.
+        What the bootstrap draws: ``images``, or ``images+raters``, which is the default for three named raters or more.
     difference
-        A difference of means, or of a win rate from one half; the power to find it is stated.
+        A difference of means, or of a win rate from one half: the result states the power to find it.
     resampling, permutations
         The bootstrap, and the permutations of the test over images.
     elo
@@ -136,17 +137,17 @@ def systems(
 
 
 class _Answers(NamedTuple):
-    """Who judged which captions of which image: images and raters in an order that the file does not change."""
+    """The image of each item and the rater of each column, as numbers that do not depend on the order of the file."""
 
     systems: tuple[str, ...]
     images: tuple[str, ...]
     image: Ints
-    """The image of each item."""
+    """The image of each item, as an index into ``images``."""
     raters: tuple[str, ...]
     rater: Ints
-    """The place of each column of the ratings."""
+    """The rater of each column of the ratings, as an index into ``raters``."""
     named: bool
-    """Whether columns are persons."""
+    """Whether each column is one person; otherwise a column is the first, second, … answer of anyone."""
 
     @classmethod
     def of(cls, judged: Ratings | Preferences) -> _Answers:
@@ -157,7 +158,7 @@ class _Answers(NamedTuple):
         if isinstance(judged, Ratings):
             systems = list(dict.fromkeys(judged.systems or ()))
         elif judged.systems is not None:
-            systems = list(dict.fromkeys(name for both in judged.systems for name in both))
+            systems = list(dict.fromkeys(name for pair in judged.systems for name in pair))
         if len(systems) < 2:
             column = (
                 "system of every caption" if isinstance(judged, Ratings) else "two systems of every pair, as a list"
@@ -170,13 +171,13 @@ class _Answers(NamedTuple):
         return cls(tuple(systems), images, image, raters, rater, has_named_raters(ratings))
 
     def systems_of(self, ratings: Ratings) -> Ints:
-        """Return the number of the system of each item."""
-        index = {name: place for place, name in enumerate(self.systems)}
+        """Return the system of each item, as an index into ``systems``."""
+        index = {name: number for number, name in enumerate(self.systems)}
         return np.array([index[name] for name in ratings.systems or ()], dtype=np.int64)
 
 
 class _ResamplingRule(NamedTuple):
-    """How intervals and p-values are made."""
+    """The bootstrap and the test: how intervals and p-values are computed."""
 
     over: Over
     resampling: Resampling
@@ -184,14 +185,14 @@ class _ResamplingRule(NamedTuple):
 
     @property
     def test(self) -> str:
-        """What the p-value is of, for the notes of tables."""
+        """The name of the test, for the notes of tables."""
         if self.over == "images":
             return "permutation test, the two systems swapped within images"
         return "paired bootstrap over images and raters"
 
     @property
     def intervals(self) -> Resampling:
-        """How intervals are made: over raters they are always those of Student's t."""
+        """The resampling as signatures name it; intervals over raters are always those of Student's t."""
         return self.resampling if self.over == "images" else replace(self.resampling, interval="t")
 
     @property
@@ -207,7 +208,10 @@ class _ResamplingRule(NamedTuple):
         rows: Floats,
         limits: Callable[[str], tuple[float, float]],
     ) -> tuple[dict[str, Estimate], dict[str, Floats]]:
-        """Estimate every value with its interval, which ends at the limits of the value, and return its draws."""
+        """Estimate every value that ``aggregate`` computes from the sum of rows; return the estimates and the draws.
+
+        There is a row per cell. ``limits`` returns the lowest and the highest value possible, where an interval ends.
+        """
         values = {name: float(one[0]) for name, one in aggregate(rows.sum(axis=0, keepdims=True)).items()}
         if not self.resampling.samples:
             return {name: Estimate(value) for name, value in values.items()}, {}
@@ -215,18 +219,22 @@ class _ResamplingRule(NamedTuple):
         draws = draw_crossed(aggregate, rows, ways, self.resampling)
         images = int(cells.image.max()) + 1
         estimates = {
-            # Draws of both ways are as wide as Student's t already.
+            # `draw_crossed` has widened draws over images and raters to Student's t already.
             name: Estimate.under(value, draws[name], self.resampling, images)
             if self.over == "images"
             else Estimate.of(value, draws[name], self.resampling.level)
             for name, value in values.items()
         }
-        return {name: _clip_interval(one, *limits(name)) for name, one in estimates.items()}, draws
+        return {name: _clip_interval(estimate, *limits(name)) for name, estimate in estimates.items()}, draws
 
     def p_values(
         self, sides: Sequence[tuple[Floats, Floats]], cells: _Cells, gaps: Sequence[tuple[float, Floats]]
     ) -> list[float]:
-        """Compute the p-value of each two: sums and counts by cell swapped within images, or a gap and its draws."""
+        """Compute the p-value of each pair of systems.
+
+        The permutation test over images needs ``sides``, the (sum, count) of each cell for both systems; the bootstrap
+        needs ``gaps``, the difference of the two systems and its draws.
+        """
         if self.over == "images+raters":
             return [NAN if np.isnan(gap) else compute_bootstrap_p(gap, draws) for gap, draws in gaps]
         images = int(cells.image.max()) + 1
@@ -242,7 +250,10 @@ class _ResamplingRule(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """What one rater said of one image: rows of sums. Images and raters are numbered without gaps."""
+    """Cells: all answers of one rater to one image, which are summed before resampling.
+
+    Images and raters are numbered without gaps.
+    """
 
     cell: Ints
     """The cell of each answer."""
@@ -266,8 +277,8 @@ def _sort_names(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     """Sort the distinct names, whatever the order of the file; return them with the index of each name."""
     distinct = list(dict.fromkeys(names))
     ordered = [distinct[index] for index in sort_ids(distinct)]
-    places = {name: place for place, name in enumerate(ordered)}
-    return tuple(ordered), np.array([places[name] for name in names], dtype=np.int64)
+    numbers = {name: number for number, name in enumerate(ordered)}
+    return tuple(ordered), np.array([numbers[name] for name in names], dtype=np.int64)
 
 
 def _clip_interval(estimate: Estimate, lowest: float, highest: float) -> Estimate:
@@ -276,7 +287,7 @@ def _clip_interval(estimate: Estimate, lowest: float, highest: float) -> Estimat
 
 
 def _divide_sums(rows: Floats) -> Statistic:
-    """Divide sums by counts, as the paired test takes it."""
+    """Return the mean as a statistic of rows (sum, count), for the paired test."""
     total = rows.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = float(total[0] / total[1]) if total[1] else NAN
@@ -284,7 +295,7 @@ def _divide_sums(rows: Floats) -> Statistic:
 
 
 def _choose_draws(answers: _Answers, over: Over | None, resampling: Resampling) -> Over:
-    """Choose what the bootstrap draws, unless it is given."""
+    """Return what the bootstrap draws: ``over`` if it is given, otherwise raters too if there are enough."""
     if over == "images+raters":
         if len(answers.raters) < 2:
             raise InputError("over='images+raters': one rater only, expected at least two")
@@ -301,11 +312,13 @@ def _rank_systems(
     item, column = np.nonzero(~np.isnan(values))
     rating, system = values[item, column], answers.systems_of(ratings)[item]
     cells = _Cells.of(answers.image[item], answers.rater[column])
-    number = np.bincount(system, minlength=len(answers.systems))
+    counts = np.bincount(system, minlength=len(answers.systems))
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.bincount(system, rating, minlength=len(number)) / number
-    order = [int(index) for index in np.argsort(-means, kind="stable") if number[index]]
+        means = np.bincount(system, rating, minlength=len(counts)) / counts
+    order = [int(index) for index in np.argsort(-means, kind="stable") if counts[index]]
     names = [answers.systems[index] for index in order]
+    # For each system the (sum, number) of its ratings in each cell; beside one another they are the rows that are
+    # drawn. Values are named by numbers: "0" is the mean of the best system, "0 2" its difference from the third.
     sides = [
         cells.sums(np.stack([rating, np.ones(len(rating))], axis=1) * (system == index)[:, None]) for index in order
     ]
@@ -317,10 +330,10 @@ def _rank_systems(
         gaps = {f"{one} {other}": drawn[one] - drawn[other] for one, other in pairs}
         return {str(index): drawn[index] for index in range(len(order))} | gaps
 
-    ends = ratings.scale if ratings.scale and values is ratings.values else (rating.min(), rating.max())
-    reach = ends[1] - ends[0]
+    limits = ratings.scale if ratings.scale and values is ratings.values else (rating.min(), rating.max())
+    reach = limits[1] - limits[0]
     estimates, draws = rule.estimates(
-        aggregate, cells, np.hstack(sides), lambda name: (-reach, reach) if " " in name else ends
+        aggregate, cells, np.hstack(sides), lambda name: (-reach, reach) if " " in name else limits
     )
     gaps = [(estimates[f"{one} {other}"].value, draws.get(f"{one} {other}", np.zeros(0))) for one, other in pairs]
     p_values = rule.p_values([(sides[one], sides[other]) for one, other in pairs], cells, gaps)
@@ -329,20 +342,21 @@ def _rank_systems(
         SystemContest(names[one], names[other], estimates[f"{one} {other}"], p, p_holm)
         for (one, other), p, p_holm in zip(pairs, p_values, adjusted, strict=True)
     )
-    edge = 1 - rule.resampling.level
-    ranks = shared_ranks(names, [(one.first, one.second) for one in contests if one.p_holm < edge])
-    counted = tuple(
+    alpha = 1 - rule.resampling.level
+    ranks = shared_ranks(names, [(contest.first, contest.second) for contest in contests if contest.p_holm < alpha])
+    system_means = tuple(
         SystemMean(
             name,
             ranks[name],
-            estimates[str(place)],
-            int(number[index]),
+            estimates[str(position)],
+            int(counts[index]),
             len(np.unique(item[system == index])),
             len(np.unique(answers.image[item[system == index]])),
         )
-        for place, (index, name) in enumerate(zip(order, names, strict=True))
+        for position, (index, name) in enumerate(zip(order, names, strict=True))
     )
-    return QuestionRanking(question, counted, contests, {*np.unique(rating).tolist()} <= {0.0, 1.0})
+    is_yes_no = {*np.unique(rating).tolist()} <= {0.0, 1.0}
+    return QuestionRanking(question, system_means, contests, is_yes_no)
 
 
 class _Comparisons(NamedTuple):
@@ -359,11 +373,11 @@ def _collect_comparisons(judged: Ratings | Preferences, answers: _Answers) -> _C
     """Collect the comparisons in pairs and rankings; None for other ratings."""
     if isinstance(judged, Preferences):
         assert judged.answers is not None and judged.systems is not None
-        index = {name: place for place, name in enumerate(answers.systems)}
-        both = np.array([[index[one], index[other]] for one, other in judged.systems], dtype=np.int64)
+        index = {name: number for number, name in enumerate(answers.systems)}
+        pair = np.array([[index[first], index[second]] for first, second in judged.systems], dtype=np.int64)
         item, column = np.nonzero(~np.isnan(judged.answers.values))
-        score = 1 - judged.answers.values[item, column]
-        return _Comparisons(both[item, 0], both[item, 1], score, answers.image[item], answers.rater[column])
+        score = 1 - judged.answers.values[item, column]  # an answer is 0 for the first, 1 for the second caption
+        return _Comparisons(pair[item, 0], pair[item, 1], score, answers.image[item], answers.rater[column])
     return _list_ranked_pairs(judged, answers) if judged.question == RANK else None
 
 
@@ -391,22 +405,23 @@ def _compute_tournament(played: _Comparisons, answers: _Answers, rule: _Resampli
     points = compute_pairwise_values(rows.sum(axis=0, keepdims=True), answers.systems)
     order = sorted(range(number), key=lambda index: -np.nan_to_num(points[name_elo(answers.systems[index])][0]))
     names = [answers.systems[index] for index in order]
+    # A row is a table of systems × systems, which is put in the order of the strengths.
     rows = rows.reshape(-1, number, number)[:, order][:, :, order].reshape(-1, number**2)
-    points_of = {name_elo(name) for name in names}
+    elo_names = {name_elo(name) for name in names}
     estimates, draws = rule.estimates(
         lambda sums: compute_pairwise_values(sums, names),
         cells,
         rows,
-        lambda name: (-np.inf, np.inf) if name in points_of else (0.0, 1.0),
+        lambda name: (-np.inf, np.inf) if name in elo_names else (0.0, 1.0),
     )
-    by_pair = rows.reshape(-1, number, number)
-    games = by_pair + np.swapaxes(by_pair, 1, 2)
+    won = rows.reshape(-1, number, number)  # cells × winners × losers
+    games = won + np.swapaxes(won, 1, 2)
     pairs = [(one, other) for one, other in combinations(range(number), 2) if games[:, one, other].any()]
     rates = [name_rate(names[one], names[other]) for one, other in pairs]
     sides = [
         (
-            np.stack([by_pair[:, one, other], games[:, one, other]], axis=1),
-            np.stack([by_pair[:, other, one], games[:, one, other]], axis=1),
+            np.stack([won[:, one, other], games[:, one, other]], axis=1),
+            np.stack([won[:, other, one], games[:, one, other]], axis=1),
         )
         for one, other in pairs
     ]
@@ -414,9 +429,9 @@ def _compute_tournament(played: _Comparisons, answers: _Answers, rule: _Resampli
     p_values: dict[tuple[str, str], float] = dict.fromkeys(combinations(names, 2), NAN)
     for (one, other), p in zip(pairs, rule.p_values(sides, cells, gaps), strict=True):
         p_values[names[one], names[other]] = p
-    place = np.argsort(order)
+    position = np.argsort(order)  # the position of each system in the order of the strengths
     wins, ties = np.zeros((number, number)), np.zeros((number, number))
-    first, second = place[played.first], place[played.second]
+    first, second = position[played.first], position[played.second]
     np.add.at(wins, (first, second), played.score == 1)
     np.add.at(wins, (second, first), played.score == 0)
     np.add.at(ties, (first, second), played.score == 0.5)
@@ -432,19 +447,19 @@ def _compute_power(
     difference: float | None,
     resampling: Resampling,
 ) -> SystemPower | None:
-    """Compute what could have been found by the first question, or by pairs; None without intervals."""
+    """Compute which difference could have been detected by the first question, or by pairs; None without intervals."""
     if standings:
         errors = [one.difference.error for one in standings[0].contests]
     else:
         pairs = tournament.tests if tournament else []
         errors = [tournament.estimates[name_rate(one["first"], one["second"])].error for one in pairs if tournament]
-    known = [error for error in errors if error > 0]
-    if not known:
+    errors = [error for error in errors if error > 0]
+    if not errors:
         return None
-    error, level = max(known), resampling.level
-    strict = 1 - (1 - level) / len(known)
-    chance = None if difference is None else compute_power(difference, error, level)
-    return SystemPower(error, find_detectable(error, level), find_detectable(error, strict), difference, chance)
+    error, level = max(errors), resampling.level
+    corrected = 1 - (1 - level) / len(errors)  # Bonferroni: one level for any of the pairs
+    power = None if difference is None else compute_power(difference, error, level)
+    return SystemPower(error, find_detectable(error, level), find_detectable(error, corrected), difference, power)
 
 
 def _count_facts(judged: Ratings | Preferences, answers: _Answers) -> dict[str, int]:
@@ -468,7 +483,7 @@ def _list_warnings(judged: Ratings | Preferences, answers: _Answers, over: Over 
         warnings += [f"{name}: no answer, so systems are not compared by it" for name in unanswered]
     if answers.named and len(answers.raters) < ENOUGH and over is None:
         people = "one rater" if len(answers.raters) == 1 else f"{len(answers.raters)} raters"
-        warnings.append(f"{people}: intervals and tests are over images alone, and say nothing about other raters")
+        warnings.append(f"{people}: intervals and tests are only over images, and say nothing about other raters")
     if isinstance(judged, Ratings):
         system = answers.systems_of(judged)
         images = {name: {*answers.image[system == index].tolist()} for index, name in enumerate(answers.systems)}

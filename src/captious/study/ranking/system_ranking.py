@@ -38,6 +38,10 @@ class SystemMean:
     images: int
 
 
+# Tests of two systems that the terminal shows, those of ten systems; more are only on the page and in files.
+SHOWN_TESTS = 45
+
+
 @dataclass(frozen=True)
 class SystemContest:
     """Two systems, the better one first; the difference is that of their means."""
@@ -295,7 +299,8 @@ class SystemRanking(Result):
             " of each aspect" if several else ""
         )
         title = "Each two systems, by aspect" if several else f"Each two systems: {standings[0].question}"
-        return Table(key, title, columns, rows, note)
+        # The ranks of the table above say who differs; hundreds of rows would only push it off the terminal.
+        return Table(key, title, columns, rows, note, detail=len(rows) > SHOWN_TESTS)
 
     def data(self) -> dict[str, Any]:
         """Return everything as JSON."""

@@ -1,4 +1,4 @@
-"""Do people prefer the same caption of a pair: alpha, the human ceiling, and every rater against the others."""
+"""Agreement on pairs of captions: Krippendorff's alpha, the human ceiling, and every rater against the others."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ class PairsRater:
     shared: int
     """Pairs that others judged too."""
     same: float
-    """Share of the others' answers on these pairs that the rater gave too."""
+    """Share of the others' answers on these pairs that are the same as the rater's."""
     accuracy: float
-    """The rater in the place of a metric: the share of the others' preferences that the rater has, a tie ½."""
+    """Accuracy of the rater, scored as if it were a metric: the share of the others' preferences that it predicts. A
+    tie of the rater counts ½."""
     alpha_without: float
-    """Agreement of the others without this rater: above that of all, the rater is the odd one out."""
+    """Alpha of the others. If it is above that of all raters, this rater disagrees with the others."""
 
 
 @dataclass(frozen=True, repr=False)
 class PairsAgreement(Result):
-    """How far raters prefer the same caption."""
+    """Agreement of raters on which caption of a pair is better."""
 
     name: str
     alpha: Alpha
     ceiling: Estimate
-    """The accuracy of a rater in the place of a metric, averaged over raters."""
+    """The accuracy of a rater, scored as if it were a metric; the mean over raters."""
     raters: tuple[PairsRater, ...]
     resampling: Resampling
     warnings: tuple[str, ...] = ()
@@ -110,17 +111,17 @@ def pairs_agreement(
             f"{pairs.name}: no pair was judged by two raters, agreement needs the same two captions of an image judged "
             "twice"
         )
-    accuracies = [_score_rater(answers, index) for index in range(answers.values.shape[1])]
-    comparable = [statistic for statistic in accuracies if statistic is not None]
+    accuracies = [_build_rater_accuracy(answers, index) for index in range(answers.values.shape[1])]
+    defined = [accuracy for accuracy in accuracies if accuracy is not None]
 
     def mean(weights: Floats) -> dict[str, Floats]:
-        return {"mean": np.mean([statistic(weights)["mean"] for statistic in comparable], axis=0)}
+        return {"mean": np.mean([accuracy(weights)["mean"] for accuracy in defined], axis=0)}
 
     return PairsAgreement(
         pairs.name,
         krippendorff(answers.values, measurement, resampling, answers.groups, name=pairs.name),
-        estimate(mean, len({*answers.groups}), resampling)["mean"] if comparable else Estimate(NAN),
-        tuple(_diagnose_rater(answers, index, statistic, measurement) for index, statistic in enumerate(accuracies)),
+        estimate(mean, len({*answers.groups}), resampling)["mean"] if defined else Estimate(NAN),
+        tuple(_diagnose_rater(answers, index, accuracy, measurement) for index, accuracy in enumerate(accuracies)),
         resampling,
         pairs.warnings,
         count_unused_answers(pairs),
@@ -128,8 +129,11 @@ def pairs_agreement(
     )
 
 
-def _score_rater(answers: Ratings, index: int) -> WeightedStatistic | None:
-    """Score a rater as a metric: each preference of another on the same pair is a row of its own."""
+def _build_rater_accuracy(answers: Ratings, index: int) -> WeightedStatistic | None:
+    """Build the accuracy of a rater, scored as if it were a metric; None if nobody else judged the rater's pairs.
+
+    Each preference of another rater on the same pair is a pair of its own.
+    """
     own, others = answers.values[:, index], np.delete(answers.values, index, axis=1)
     decided = ~np.isnan(others) & (others != TIE) & ~np.isnan(own)[:, None]
     pair, other = np.nonzero(decided)
@@ -141,6 +145,7 @@ def _score_rater(answers: Ratings, index: int) -> WeightedStatistic | None:
     design = Pairs(
         preferred, preferred ^ 1, image[pair].astype(np.int64), len(images), np.zeros(len(pair), np.int64), ("all",)
     )
+    # The rater's "scores" of both captions of each pair: 1 for the preferred one, ½ each for a tie.
     return design.family("mean", np.stack([1 - own, own], axis=1).ravel())
 
 
