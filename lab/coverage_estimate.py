@@ -185,6 +185,28 @@ def simulate_looks(times: list[int], planned: int, kind: str, random: np.random.
     return False
 
 
+def simulate_winner(times: list[int], planned: int, tests: int, random: np.random.Generator) -> bool:
+    """Return whether a difference of four equal systems is claimed at any of several looks.
+
+    ``tests`` divides the error, as `study estimate` does at looks: by 6, the number of pairs, or by 1.
+    """
+    images = 2 * planned
+    quality = 0.7 * random.normal(size=(1, images)) + 0.7 * random.normal(size=(4, images))
+    rating, values = rate(MEAN + SPREAD * quality).ravel(), correlated(quality, 0.6, random).reshape(-1, 1)
+    population = Population(np.repeat(np.arange(4), images), np.tile(np.arange(images), 4), values)
+    boundaries = look_boundaries([time / planned for time in times], 1 - 0.05 / tests)
+    units = np.eye(4)
+    for time, boundary in zip(times, boundaries, strict=True):
+        item = (np.arange(4)[:, None] * images + np.arange(time)).ravel()
+        means = estimate_means(population, Answers(item, rating[item]))
+        for one, other in itertools.combinations(units, 2):
+            gap: Contrast = means.contrast(one - other).estimate
+            low, high = gap.interval(factor=look_factor(boundary, gap.degrees))
+            if not low <= 0 <= high:
+                return True
+    return False
+
+
 def list_tables(studies: int) -> dict[str, Callable[[], Iterator[str]]]:
     """Return the tables: lines by name."""
 
@@ -244,6 +266,10 @@ def list_tables(studies: int) -> dict[str, Callable[[], Iterator[str]]]:
         many = list(range(20, 301, 10))
         for kind in ("fixed", "planned"):
             yield f"29, {kind:10} | {100 * repeat(partial(simulate_looks, many, 300, kind)).mean():5.1f}"
+        yield "four equal systems, five planned looks: any difference claimed, the error divided by | share of studies"
+        for tests in (1, 6):
+            alarms = repeat(partial(simulate_winner, [20, 40, 60, 80, 100], 100, tests))
+            yield f"{tests} | {100 * alarms.mean():5.1f}"
 
     return {
         "means": means, "differences": differences, "raters": raters, "ridge": ridge, "wins": wins, "items": items,

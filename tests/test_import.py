@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import captious
 
 HEAVY = ("numpy", "pyarrow", "pandas", "torch", "transformers", "PIL", "scipy", "rich", "click")
@@ -34,3 +36,14 @@ def test_every_public_name_can_be_had():
     for name in captious.__all__:
         assert getattr(captious, name) is not None
     assert set(captious.__all__) <= set(dir(captious))
+
+
+@pytest.mark.parametrize("call", ["compare({0!r})", "gate(*{0!r}, margin=0.01)"])
+def test_comparing_runs_does_not_import_pandas(tmp_path, call):
+    """PyArrow imports pandas where an array is converted in some ways; that takes longer than comparing small runs."""
+    for name, text in (("a", "a dog runs"), ("b", "a cat runs")):
+        captions = captious.CaptionSet.of(dict.fromkeys("123456", text), {key: ["the dog runs"] for key in "123456"})
+        captious.evaluate(captions, "bleu").save(tmp_path / name)
+    runs = [str(tmp_path / name) for name in "ab"]
+    loaded = loaded_after(f"import captious; print(captious.{call.format(runs)})")
+    assert "pyarrow" in loaded and "pandas" not in loaded

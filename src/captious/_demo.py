@@ -17,7 +17,7 @@ from captious.study.recipes import Layout
 
 # The captioners of the demo, from the worst to the best by construction.
 CAPTIONERS = ("parrot", "sloppy", "solid", "expert")
-# What is in the folder of the demo set.
+# Contents of the folder of the demo set.
 CONTENTS = {
     "predictions/": f"captions of four captioners: {', '.join(CAPTIONERS)}",
     "references.json": "five references for each scene",

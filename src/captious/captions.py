@@ -709,14 +709,15 @@ class CaptionSet(Memo):
     @property
     def clips(self) -> list[Clip | None]:
         """The video of each item with its part from ``start`` to ``end``; None if it has none."""
-        if not self.has_videos:
-            return [None] * len(self)
-        nothing = (None,) * len(self)
-        parts = zip(self.columns.get("start", nothing), self.columns.get("end", nothing), strict=True)
-        return [
-            Clip(video, *_parse_part(part, f"{self.name}: id {key!r}")) if _is_video(video) else None
-            for video, part, key in zip(self.columns[VIDEO], parts, self.ids, strict=True)
-        ]
+        return [self.find_clip(index) for index in range(len(self))] if self.has_videos else [None] * len(self)
+
+    def find_clip(self, index: int) -> Clip | None:
+        """Return the video of an item with its part. Raise InputError if its ``start`` and ``end`` are no part."""
+        video = self.columns[VIDEO][index] if self.has_videos else None
+        if not _is_video(video):
+            return None
+        part = tuple(self.columns[name][index] if name in self.columns else None for name in ("start", "end"))
+        return Clip(video, *_parse_part(part, f"{self.name}: id {self.ids[index]!r}"))
 
     @cached_property
     def fingerprint(self) -> int:
@@ -772,7 +773,7 @@ def _convert_video(value: Any, key: str) -> Any:
     return VideoData.of(value, f"video of {key}") or value
 
 
-def _parse_part(part: tuple[Any, Any], where: str) -> tuple[float | None, float | None]:
+def _parse_part(part: Sequence[Any], where: str) -> tuple[float | None, float | None]:
     """Return the start and the end of a part of a video, in seconds. Raise InputError if they are none."""
     start, end = (_parse_seconds(value, where, name) for value, name in zip(part, ("start", "end"), strict=True))
     if end is not None and end < (start or 0.0):

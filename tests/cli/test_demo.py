@@ -40,6 +40,9 @@ def test_both_put_the_captioners_in_their_order_and_keep_nothing(tmp_path, monke
     monkeypatch.setenv("CAPTIOUS_HOME", str(tmp_path / "home"))
     done = CliRunner().invoke(build_app(), ["demo", "--out", str(tmp_path / "demo")])
     assert done.exit_code == 0, done.output
+    # The table of systems is a screen; the tests of all differences are in the files.
+    assert "Systems" in done.stdout and "Differences" not in done.stdout
+    assert "Differences" in (tmp_path / "demo" / "report.txt").read_text(encoding="utf-8")
     for metric in ("clipscore(weights=captious-mini)", "specs(weights=captious-mini-specs)"):
         means = []
         for captioner in ("parrot", "sloppy", "solid", "expert"):

@@ -42,7 +42,7 @@ def test_all_kinds_into_a_file(captious, captions, tmp_path):
     assert [row["id"] for row in rows[::10]] == list(CAPTIONS)
     assert all(row["negative"] not in CAPTIONS[row["id"]] for row in rows)
     assert "5 images, 10 captions" in done.stdout and "fell back to" in done.stdout and f"written: {out}" in done.stderr
-    assert "hard negatives by captions alone" in done.stderr and "hard negatives" not in done.stdout
+    assert "hard negatives only by captions" in done.stderr and "hard negatives" not in done.stdout
     empty = [row for row in rows if row["caption"] == ""]
     assert [row.get("fallback") for row in empty] == [None, None, "random", "random", "random"]
     again = captious("negatives", captions, "--out", out)

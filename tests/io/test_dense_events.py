@@ -48,6 +48,17 @@ LAYOUTS = {
     "rows.jsonl": "".join(json.dumps(row) + "\n" for row in ROWS),
     "rows.csv": to_csv(ROWS),
     "rows.json": json.dumps(ROWS),
+    "captions.json": json.dumps(
+        {
+            key: [{"caption": text, "start": a, "end": b, "score": 0.5} for a, b, text in own]
+            for key, own in EVENTS.items()
+        }
+    ),
+    "timestamps.jsonl": "".join(
+        json.dumps({"video_id": row["video_id"], "timestamp": [row["start"], row["end"]], "sentence": row["caption"]})
+        + "\n"
+        for row in ROWS
+    ),
     "odd.jsonl": "".join(json.dumps(dict(sorted(row.items(), reverse=bool(n)))) + "\n" for n, row in enumerate(ROWS)),
 }
 
@@ -76,12 +87,54 @@ def test_a_table_with_further_columns_is_no_table_of_events(tmp_path):
     assert captions.ids == ("0", "1", "2") and not captions.settings
 
 
+def test_a_table_with_further_columns_is_one_of_events_if_the_user_says_so(tmp_path):
+    rows = [{**row, "score": 0.5, "text": "x"} for row in ROWS]
+    captions = captious.read(rows, references=REFERENCES, reading=Reading(events="video"))
+    assert captions["v_a"].candidates == ("A dog runs.", "It sleeps.") and captions.settings["events"] == "video"
+    (tmp_path / "one.csv").write_text(to_csv(rows[:2]))
+    (tmp_path / "two.csv").write_text(to_csv(rows))
+    files = FileList(str(tmp_path / f"{name}.csv") for name in ("one", "two"))
+    captions = captious.read(PREDICTIONS, references=files, reading=Reading(events="video"))
+    assert captions["v_a"].fields["reference_files"] == [0, 0, 1, 1]
+    with pytest.raises(InputError, match=r"reading=Reading\(events='video'\) where each row is an event of a video"):
+        captious.read([{**row, "score": 0.5} for row in ROWS], references=REFERENCES)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (
+            {"results": {"v_a": [{"text": "a dog", "timestamp": [0, 1]}]}},
+            "id 'v_a': an event has text, timestamp, expected",
+        ),
+        (
+            {"v_a": [], "v_b": [{"sentence": "a dog", "times": [0, 1]}]},
+            "id 'v_b': an event has sentence, times, expected",
+        ),
+        ({"results": {"v_a": [{}]}}, "an event has nothing, expected sentence and timestamp"),
+        ({"results": {}}, "contains no videos, expected sentences with their times for each"),
+    ],
+)
+def test_events_under_other_names_are_reported_with_the_usual_ones(document, message):
+    with pytest.raises(InputError, match=message):
+        captious.read(document)
+
+
+def test_captions_of_images_may_have_a_time():
+    captions = captious.read(
+        {"7": [{"caption": "a dog", "time": 3}]}, references={"7": [{"caption": "a dog", "time": 1}]}
+    )
+    assert captions["7"].candidates == ("a dog",) and not captions.settings
+
+
 def test_files_of_annotators_stay_apart(tmp_path):
     second = {"v_a": {"duration": 10, "timestamps": [[0, 10]], "sentences": ["A dog."]}}
     for name, content in (("val_1", REFERENCES), ("val_2", second)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     captions = captious.read(PREDICTIONS, references=FileList(str(tmp_path / f"val_{n}.json") for n in (1, 2)))
     assert captions.settings["files"] == "val_1.json+val_2.json"
+    paths = [tmp_path / f"val_{n}.json" for n in (1, 2)]
+    assert captious.read(PREDICTIONS, references=paths).settings == captions.settings
     assert captions["v_a"].fields["reference_files"] == [0, 0, 1]
     assert captions["v_a"].references == ("A dog runs.", "It sleeps.", "A dog.")
     assert "references: val_1.json and val_2.json, 1–3 per item" in captions.origin_line
@@ -272,6 +325,10 @@ def test_the_command_line(tmp_path, run):
     assert code == 0, err
     # file 1: v_a is right and v_b counts 0; file 2 has v_a only
     assert [row["value"] for row in json.loads(out)["metrics"]] == pytest.approx([0.5, 1.0, 0.75])
+    code, out, _ = run("check", *files)
+    assert code == 2 and "pass --missing zero" in " ".join(out.split())
+    code, out, _ = run("check", *files, "--missing", "zero", "--events", "video")
+    assert code == 0 and "videos without predictions, which count 0: 1" in out
     code, _, err = run("score", *files, *zero)
     assert code == 2 and "--by-file is for dense captions with several files of references" in err
     (tmp_path / "shards").mkdir()

@@ -64,6 +64,12 @@ def test_parts_of_videos():
         captions = read({"id": 1, "video": "a.mp4", **part})  # metrics of texts may ignore it
         with pytest.raises(InputError, match=line):
             _ = captions.clips
+        with pytest.raises(InputError, match="to leave it out"):
+            read({"id": 1, "video": "a.mp4", **part}, frames="all")
+    rows = [{"id": 1, "video": "a.mp4", "start": 9, "end": 4}, {"id": 2, "video": "a.mp4"}]
+    captions = read(*rows, frames="all", missing="skip")
+    assert captions.ids == ("2",) and captions.skipped == 1
+    assert captions.origin.remarks[0].endswith("1 left out: ends before it starts (id '1')")
     assert read({"id": 1, "start": "early"}).columns == {"start": ("early",)}  # without a video it means nothing
 
 

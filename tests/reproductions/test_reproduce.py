@@ -66,8 +66,10 @@ def test_a_row_without_its_file_is_not_run_and_the_others_are(folder):
     result = reproduce(both, folder)
     assert [cell.verdict for cell in result.cells] == ["reproduced", "not run"] and result.exit_code == 0
     assert result.cells[1].reason.startswith("no theirs.json (captions) in ")
-    with pytest.raises(InputError, match=r"no number of toy could be run: no theirs\.json .*get the files"):
+    with pytest.raises(InputError, match=r"no number of toy could be run: no theirs\.json \(captions\) in [^;]*$"):
         reproduce(both, folder, only="theirs")
+    with pytest.raises(InputError, match=r"; get the files of toy from: nowhere$"):
+        reproduce(replace(both, source="nowhere"), folder, only="theirs")
 
 
 def test_items_without_a_caption_are_counted_beside_those_that_have_one(folder):

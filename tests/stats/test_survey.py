@@ -55,6 +55,32 @@ def test_two_systems_with_a_common_slope():
     assert world.contrast([1, -1]).estimate.error == pytest.approx(0.49530273, abs=1e-8)
 
 
+def test_two_systems_by_arithmetic_and_refits():
+    """Slope (4.5 + 5) / (5 + 6.75) = 38 / 47; each mean moves by slope · (mean of all x − mean of the rated x)."""
+    population, answers = two_systems()
+    means = estimate_means(population, answers, target="items")
+    assert means.means == pytest.approx([3.25 + 38 / 47 * (4 - 2.5), 4 + 38 / 47 * (26 / 6 - 3.25)], abs=EXACT)
+    x, own = population.center()[answers.item, 0], population.system[answers.item]
+    design = np.stack([own == 0, own == 1, x], axis=1).astype(float)
+
+    def fit(rows):
+        return np.linalg.lstsq(design[rows], answers.rating[rows], rcond=None)[0]
+
+    whole = fit(np.ones(8, bool))
+    without = np.array([fit(population.image[answers.item] != image) - whole for image in range(4)])
+    covariance = 3 / 4 * without.T @ without
+    for weights in ([1, 0, 0], [0, 1, 0], [1, -1, 0]):
+        error = means.contrast(weights[:2]).estimate.error
+        assert error == pytest.approx(float(np.sqrt(weights @ covariance @ weights)), abs=EXACT)
+    # `world` adds U / (U − 1) Σ s sᵀ with s = slope · x̃ / N of each of six images.
+    part = 38 / 47 * population.center().reshape(2, 6).T / 6
+    added = 6 / 5 * part.T @ part
+    world = estimate_means(population, answers, target="world")
+    for weights in ([1, 0], [0, 1], [1, -1]):
+        expected = weights @ (covariance[:2, :2] + added) @ weights
+        assert world.contrast(weights).estimate.error == pytest.approx(float(np.sqrt(expected)), abs=EXACT)
+
+
 def test_three_raters():
     """5 images × 3 raters, rows 342 454 231 553 343: V_I .193333, V_R .213333, V_C .093333."""
     rating = np.array([float(digit) for row in ("342", "454", "231", "553", "343") for digit in row])
@@ -69,6 +95,16 @@ def test_three_raters():
     assert mean.estimate.degrees == 2
     two = Answers(answers.item, answers.rating, np.minimum(answers.rater, 1))
     assert estimate_means(population, two).mean(0).raters == 0  # of two raters nothing follows for others
+
+
+def test_a_system_with_a_single_rater_has_one_degree_of_freedom():
+    """Of three raters one rated the first system and two the second; an interval for other raters is very wide."""
+    image = np.tile(np.arange(6), 2)
+    population = Population(np.repeat([0, 1], 6), image, np.zeros((12, 0)))
+    rating, rater = np.array([3.0, 4, 2, 5, 3, 4, 2, 3, 2, 4, 1, 2]), np.array([0] * 6 + [1, 2] * 3)
+    means = estimate_means(population, Answers(np.arange(12), rating, rater))
+    assert [means.mean(system).estimate.degrees for system in (0, 1)] == [1.0, 1.0]
+    assert means.contrast([1, -1]).estimate.degrees < 5
 
 
 def test_raters_never_make_the_variance_smaller():

@@ -281,6 +281,19 @@ def test_every_system_has_the_events_of_its_own_captions(runs, clips, held, monk
     assert "events" not in record["fields"] and "video" not in record["fields"]
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_references_are_those_of_the_run_that_has_some(runs, clips, held, tmp_path, monkeypatch):
+    if not held:
+        monkeypatch.setattr("captious.studio.explore.explorer_table.HELD", -1)
+    captions = CaptionSet.of(dict.fromkeys(SYSTEMS["sat"], "a dog"), name="plain.json")
+    evaluate(captions, "vocab_size", resampling=SHORT).save(tmp_path / "plain")
+    client = client_of(open_table([tmp_path / "plain", *runs], videos=clips))
+    record = client.get("/api/item?id=1").json()
+    assert record["references"] == list(REFERENCES["1"]) and record["events"] == [[0, 1], [8, 12]]
+    found = client.get("/api/list", params={"where": f'references has "{REFERENCES["1"][0]}"'}).json()
+    assert [one["id"] for one in found["records"]] == ["1"]
+
+
 def test_the_overlap_of_events_is_that_of_densevid_eval():
     assert match_events([(0, 9)], [(0, 10)])[0].iou == 0.9
     assert match_events([(0, 2)], [(4, 6)]) == [] and match_events([None], [(0, 1)]) == []

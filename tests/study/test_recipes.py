@@ -647,7 +647,10 @@ def test_factvc_reads_letters_and_turns_mistakes(tmp_path):
     assert set(ratings.captions.candidates.values) == {"a dog s bones"}
     assert set(ratings.captions.references.values) == {"dogs"}
     turned = ratings.asked("wrong_sentences")
-    assert turned.values[:3, 0].tolist() == [-5, -4, -3]
+    assert turned.values[:3, 0].tolist() == [-5, -4, -3] and turned.read.startswith("ratings: `wrong_sentences`")
+    scores = {"x": dict(zip(turned.ids, range(10), strict=True))}
+    usual, other = (captious.correlate(one, scores, resampling=Resampling(0)).signature for one in (ratings, turned))
+    assert "|rating:wrong_sentences|" in other and "rating" not in usual
     assert len(open_recipe(RECIPES["factvc-youcook2"], tmp_path).ids) == 5
     assert set(ratings.groups) == {"v0", "v1", "v2", "yv0", "yv1", "yv2"}
 

@@ -52,7 +52,8 @@ class FrameRule:
         if sampling == "fps":
             return cls("fps", _parse_rate(text, digits))
         if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:9]) <= MAX_FRAMES):
-            raise InputError(f"frames={text}: expected a number of frames from 1")
+            most = f" to {MAX_FRAMES:,}" if len(digits) > 5 else ""
+            raise InputError(f"frames={text}: expected a number of frames from 1{most}")
         return cls(sampling, int(digits))  # type: ignore[arg-type]
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ def parse_spec(text: str, what: str, example: str) -> tuple[str, dict[str, str]]
     return match[1].lower(), values
 
 
-# What people call a model; the parameter of a metric has one of these names.
+# Names of the parameter that names a model: each metric has one of them, and errors suggest it for the others.
 MODEL_WORDS = {"model", "weights", "encoder", "checkpoint"}
 
 

@@ -1,4 +1,4 @@
-"""What other people bring: entry points of installed packages, and objects in the place of names."""
+"""Plugins: entry points of installed packages, and objects that are passed instead of names."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class Audit(Result):
     corpora: list[MaskedCorpus]
     rows: list[AuditRow]
     stored: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """How many training runs of each classifier came from the store, and how many there were in all."""
+    """The number of training runs of each classifier that came from the store, and the number of all."""
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{row.model} {row.classifier} {row.lic.lic:+.1f}" for row in self.rows)
@@ -237,7 +237,7 @@ class Audit(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How many runs came from the store."""
+        """The number of runs that came from the store."""
         return [
             f"{name}: {stored} of {total} training runs were finished before and come from the store"
             for name, (stored, total) in self.stored.items()
@@ -393,7 +393,7 @@ class Audit(Result):
         yield Table("differences", "Differences of LIC", columns, rows, note, detail=len(rows) > SHOWN_DIFFERENCES)
 
     def _list_differences(self, tables: Sequence[Table]) -> Iterator[Text]:
-        """Yield the significant differences, the largest first, where the table is too long for a terminal."""
+        """Yield the significant differences, the largest first, if the table is too long for a terminal."""
         for table in tables:
             if not table.detail:
                 continue

@@ -127,7 +127,7 @@ def _find_shell() -> str:
     return name
 
 
-# What a terminal prints in place of a character that it cannot encode, such as τ on a Windows console (cp1252).
+# Replacements of characters that a terminal cannot encode, such as τ on a Windows console (cp1252).
 _PLAIN = {
     "τ": "tau",
     "ρ": "rho",

@@ -385,10 +385,11 @@ def demo(
             runtime=Runtime(device="cpu", cache=False),
             progress=step,
         )
-    session.deliver(result)
+    session.deliver(result, sections=1)
     out = session.output.out or ""
     click.echo(
-        "\nBy construction parrot < sloppy < solid < expert: see which metrics put them in that order.\n"
+        "\nThe report has the test of every difference.\n"
+        "By construction parrot < sloppy < solid < expert: see which metrics put them in that order.\n"
         f"Look at the captions, worst first:  {out if is_file(out) else Path(out) / 'report.html'}\n"
         f"Score your own:                     captious score preds.json --references refs.json\n"
         "With your photographs:              captious score preds.json --images photos/ --metrics clipscore,specs"

@@ -41,7 +41,8 @@ def reproduce(
         return
     paper = find_entry(entry)
     if data is None:
-        raise InputError(f"{paper.name}: name the folder of its files with data=...; get them from: {paper.source}")
+        advice = f"; get them from: {paper.source}" if paper.source else ""
+        raise InputError(f"{paper.name}: name the folder of its files with data=...{advice}")
     with session.working() as step:
         result = compute(paper, data, only=only, slow=slow, progress=step)
     session.deliver(result)

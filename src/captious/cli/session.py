@@ -198,10 +198,13 @@ class Session(Options):
             plan = dry_run(captions, metrics)
         self.deliver(plan)
 
-    def deliver(self, result: Result) -> None:
-        """Print the result, and save it if --out is given; its images are read with the session's runtime."""
+    def deliver(self, result: Result, sections: int | None = None) -> None:
+        """Print the result, or its first sections, and save it if --out is given.
+
+        Its images are read with the session's runtime.
+        """
         with using(self.runtime):
-            deliver(result, self.output)
+            deliver(result, self.output, sections)
 
     def deliver_runs(self, result: Result) -> None:
         """Print and save a result whose output folder contains runs; `captious view` then finds their images."""
@@ -230,8 +233,11 @@ def open_browser(address: str) -> None:
         webbrowser.open(address)
 
 
-def deliver(result: Result, output: Output) -> None:
-    """Save the result if --out is given; print warnings on standard error and the result on standard output."""
+def deliver(result: Result, output: Output, sections: int | None = None) -> None:
+    """Save the result if --out is given; print warnings on standard error and the result on standard output.
+
+    With ``sections``, only the first ones of its document are printed; files have all.
+    """
     from captious.render.document import is_file
     from captious.render.terminal import warn
 
@@ -245,6 +251,8 @@ def deliver(result: Result, output: Output) -> None:
                 warn(result.document().warnings)
                 click.echo(_format_result(shown if output.latex else result, output), nl=False)
             else:
+                if sections is not None:
+                    shown = shown.document().cut_after(sections)
                 shown.print(signatures=output.signatures)
         if output.out is not None:
             target = output.out if is_file(output.out) else Path(output.out) / f"{result.document().name}.html"

@@ -1,4 +1,4 @@
-"""What the commands of ``captious study`` share: options without effect, runs as arguments, and finding a recipe."""
+"""Shared parts of the commands of ``captious study``: unused options, runs as arguments, and finding a recipe."""
 
 from __future__ import annotations
 

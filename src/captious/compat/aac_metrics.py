@@ -472,7 +472,7 @@ FUNCTIONS: Mapping[str, Callable[..., Result]] = {
     "fer": _compute_fer,
     "vocab": vocab,
 }
-# What `evaluate` hands on to each function.
+# The arguments that `evaluate` passes to each function.
 OPTIONS = {
     "spice": ("resources",),
     "spider": ("resources",),

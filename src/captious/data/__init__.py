@@ -1,4 +1,4 @@
-"""What comes with the package: the demo set, made by ``lab/toy``, and the small encoder that sees its pictures."""
+"""Files that come with the package: the demo set, made by ``lab/toy``, and the small encoder that sees its pictures."""
 
 from pathlib import Path
 

@@ -146,7 +146,7 @@ class Edit:
     about: str
     make: Maker = field(repr=False, compare=False)
     needs: str = "a word"
-    """What a caption must have, shown with the number of captions that are left out."""
+    """The condition that a caption must meet, shown with the number of captions that are left out."""
     doses: tuple[int, ...] = ()
     """Doses, such as the numbers of injected objects. Without doses the edit is made once."""
 

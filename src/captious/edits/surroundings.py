@@ -142,7 +142,7 @@ class Surroundings:
 
     @cached_property
     def nouns(self) -> dict[str, dict[str, int]]:
-        """How often each noun occurs, by tag: ``NN`` for singular, ``NNS`` for plural."""
+        """The number of occurrences of each noun, by tag: ``NN`` for singular, ``NNS`` for plural."""
         counts: dict[str, Counter[str]] = {"NN": Counter(), "NNS": Counter()}
         for sentence in self._tokens:
             for word, tag in sentence:

@@ -257,7 +257,7 @@ class ActorPool:
         self.pending: dict[Any, PoolActor] = {}
         self.idle: list[PoolActor] = []
         self.queue = deque(range(len(tasks)))
-        # Why the actors died that had a task.
+        # The reasons for the deaths of actors that had a task.
         self.deaths: dict[int, tuple[str, ...]] = {}
         self.unfinished = len(tasks)
         # Actors that died while they started, since one did start.
@@ -343,8 +343,8 @@ class ActorPool:
     def _start(self, actor: PoolActor, node: str, version: str | None) -> None:
         """Start a scheduled actor's setup; raise InputError if its version of captious differs."""
         if version != __version__:
-            there = f"has captious {version}" if version else "has no captious"
-            raise InputError(f"Ray node {node}: {there}, expected captious {__version__} as here")
+            found = f"has captious {version}" if version else "has no captious"
+            raise InputError(f"Ray node {node}: {found}, expected captious {__version__} as here")
         actor.method = "start"
         self.pending[actor.handle.start.remote(*self.setup)] = actor
 

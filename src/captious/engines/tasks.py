@@ -28,7 +28,7 @@ class Finished(Generic[Result]):
     result: Result | None = None
     error: str = ""
     deaths: tuple[str, ...] = ()
-    """Why earlier workers of the task died; empty for a task that was given up, because its error says so."""
+    """The reasons for the deaths of earlier workers of the task. Empty if the task failed: its error has them."""
 
 
 def describe_deaths(ends: Iterable[Finished[Any]], what: str = "task") -> str:

@@ -38,7 +38,7 @@ class PlannedMetric:
     """The smallest margin with which an equal system passes four times in five."""
     margin: float | None = None
     chance: float | None = None
-    """How often an equal system passes with the margin."""
+    """The probability that an equal system passes with the margin."""
     items: int | None = None
     """Items with which an equal system passes four times in five with the margin; None for none, or too many."""
     decimals: int | None = None

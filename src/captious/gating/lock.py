@@ -49,7 +49,7 @@ class LockedMetric:
     signature: Signature
     value: float
     width: int = 0
-    """Numbers in a row of statistics; 0 where none are stored."""
+    """Numbers in a row of statistics; 0 if none are stored."""
     rows: str = ""
     unscored: tuple[int, ...] = ()
     """Items without a value, as positions in the order of the ids."""

@@ -78,7 +78,7 @@ class GateRow:
     error: float
     """Standard error of the difference."""
     margin: float
-    """How much may be lost, in the unit of the metric."""
+    """The largest loss that passes, in the unit of the metric."""
     given: str
     """The margin as it was given, such as ``1%``."""
     verdict: Decision
@@ -95,7 +95,7 @@ class GateRow:
     items_to_decide: int | None
     """Items that would decide with power 0.8, if the difference stays as it is."""
     reason: str = ""
-    """Why the metric cannot pass, if not because of the test."""
+    """The reason why the metric cannot pass, if it is not the test."""
     decimals: int | None = None
 
 
@@ -123,7 +123,7 @@ class Gate(Result):
     rows: tuple[GateRow, ...]
     items: int
     unit: str
-    """What was resampled: items or shards."""
+    """The unit that was resampled: items or shards."""
     changed: float | None
     """Share of the items whose captions differ; None if that is unknown."""
     lost: tuple[LostCaption, ...]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from captious._core.languages import AUTO, LANGUAGE_COLUMN, choose_tokenizer, parse_language_code
-from captious.captions import CaptionSet, ImageData, Ragged
+from captious.captions import CaptionSet, ImageData, Ragged, VideoSource
 from captious.errors import InputError
 from captious.io.columns import EVENT_COLUMN
 from captious.io.formats import get_name
-from captious.io.join import format_first, generalize_complaint, join
+from captious.io.join import SKIP_ONE, format_first, generalize_complaint, join
 from captious.io.read import gather, reading_of
 from captious.options import Missing, Reading
 from captious.render import Document, Phrase, Result, Span, Text
@@ -80,7 +80,7 @@ class Check(Result):
     name: str
     findings: Findings
     origin: str = ""
-    """What was read as captions, references and images."""
+    """The columns that were read as captions, references and images."""
 
     def __repr__(self) -> str:
         return f"<Check {self.name}: {len(self.findings)} findings, {len(self.errors)} errors>"
@@ -138,7 +138,8 @@ def check(
         _check_images,
         _check_videos,
     )
-    findings += [finding for look in looked_at for finding in look(captions)]
+    reported = {message.removesuffix(SKIP_ONE) for message in joining}
+    findings += [one for look in looked_at for one in look(captions) if one.message not in reported]
     if questions is not None:
         from captious.io.questions import open_questions
 
@@ -187,7 +188,7 @@ def _check_languages(captions: CaptionSet) -> Iterable[Finding]:
         )
 
 
-# What happens to an empty caption.
+# Messages about empty captions.
 _KEPT = {
     "candidate": ": kept; metrics that count words give it a low value, metrics with a model give it none",
     "reference": ": kept; metrics that count words compare with it as a text without words, which lowers most values",
@@ -316,16 +317,16 @@ def _check_overlaps(captions: CaptionSet) -> Iterable[Finding]:
     sample = np.flatnonzero(complete)[:SAMPLE].tolist()
     if len(sample) < 10:
         return
-    whole = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
-    words = [set(_split_words(captions.candidates[i][:1], whole)) for i in sample]
+    is_unsplit = bool(captions.scripts.unsplit)  # no spaces: pairs of characters stand for words
+    words = [set(_split_words(captions.candidates[i][:1], is_unsplit)) for i in sample]
     reference_words, common = captions.references.once(
-        ("words", *sample, whole), lambda: _count_words([captions.references[i] for i in sample], whole)
+        ("words", *sample, is_unsplit), lambda: _count_words([captions.references[i] for i in sample], is_unsplit)
     )
     rare = [{word for word in caption if common[word] <= 0.1 * len(sample)} for caption in words]
     own = _compute_share(rare, reference_words)
     other = _compute_share(rare, _choose_others(reference_words))
     if any(rare) and own <= 1.5 * other + 0.02:
-        unit = "pairs of characters" if whole else "words"
+        unit = "pairs of characters" if is_unsplit else "words"
         message = (
             f"candidates share {own:.0%} of their rarer {unit} with their own references and {other:.0%} with those of "
             "another item: do the ids belong together?"
@@ -382,12 +383,15 @@ def _check_images(captions: CaptionSet) -> Iterable[Finding]:
 
 def _check_videos(captions: CaptionSet) -> Iterable[Finding]:
     """Warn about videos that do not exist, if some do; none is decoded."""
-    try:
-        clips = captions.clips
-    except InputError as error:
-        yield Finding("error", str(error))
-        return
-    paths = {key: clip.video for key, clip in zip(captions.ids, clips, strict=True) if clip is not None}
+    paths: dict[str, VideoSource] = {}
+    for index, key in enumerate(captions.ids):
+        try:
+            clip = captions.find_clip(index)
+        except InputError as error:
+            yield Finding("error", str(error))
+            continue
+        if clip is not None:
+            paths[key] = clip.video
     missing = [key for key, video in paths.items() if isinstance(video, str) and not Path(video).exists()]
     if missing and len(missing) < len(paths):
         yield Finding("warning", f"{format_count(missing, 'video')}: no such file or folder")

@@ -13,7 +13,7 @@ from captious.options import Reading
 
 # Columns of the image file; a caption set always calls it `image`.
 IMAGE_COLUMNS = ("image", "file_name", "filename", "image_path", "path")
-# Why an item has no image or video, in messages and reasons.
+# The reason of an item without an image or video, in messages.
 NO_SUCH = "no such image"
 NO_VIDEO = "no such video"
 # Column of the sound file.

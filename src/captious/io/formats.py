@@ -41,7 +41,7 @@ from captious.options import Reading
 
 # Bytes that are unpacked at a time.
 PART = 1 << 20
-# How a compressed file begins.
+# First bytes of compressed files.
 GZIP = b"\x1f\x8b"
 # Roles of objects that hold texts; the others hold ratings or scores.
 _TEXTS = ("captions", "references")
@@ -72,20 +72,22 @@ def read_pieces(
     unpack_limit: int = Reading.unpack_limit,
     cleaned: list[str] | None = None,
     leave_out: LeaveOut = refuse_row,
+    events: bool = False,
 ) -> Iterator[Piece]:
     """Yield the rows of a source like `read_rows`, but in blocks if they are read by column.
 
     Places of rows from which a lone surrogate was removed are added to ``cleaned``. ``leave_out`` is called for rows of
-    JSON Lines, CSV and TSV that cannot be parsed.
+    JSON Lines, CSV and TSV that cannot be parsed. With ``events``, a table with the columns of an event is one of dense
+    captions even if it has more columns.
     """
     name = get_name(source, role)
-    if isinstance(source, FileList):
-        return _read_files(source, format, unpack_limit)
+    if (files := find_files(source)) is not None:
+        return _read_files(files, format, unpack_limit, events)
     if not isinstance(source, (str, os.PathLike)):
         rows = _read_object(source, name, role, ids)
-        return group_event_rows(_translate_pieces(rows, get_harness(format)), name) if role in _TEXTS else rows
+        return group_event_rows(_translate_pieces(rows, get_harness(format)), name, events) if role in _TEXTS else rows
     content = _read_content(source, unpack_limit)
-    return _parse_pieces(content, name, format, harnesses, unpack_limit, cleaned, leave_out)
+    return _parse_pieces(content, name, format, harnesses, unpack_limit, cleaned, leave_out, events)
 
 
 def _iterate_rows(pieces: Iterable[Piece]) -> Iterator[Row]:
@@ -100,7 +102,19 @@ class FileList(tuple[str, ...]):
     """Several files of references, whose captions are combined by id; not to be confused with a list of texts."""
 
 
-def _read_files(files: FileList, format: str | None, unpack_limit: int) -> Iterator[Piece]:
+def find_files(source: Any) -> FileList | None:
+    """Return the files of a list of paths; None for other sources. A path is a `Path`, because a string may be a text.
+
+    >>> find_files([Path("val_1.json"), Path("val_2.json")]), find_files(["a dog", "a cat"])
+    (('val_1.json', 'val_2.json'), None)
+    """
+    if isinstance(source, FileList):
+        return source
+    is_list = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(one, Path) for one in source)
+    return FileList(map(str, source)) if is_list else None
+
+
+def _read_files(files: FileList, format: str | None, unpack_limit: int, events: bool) -> Iterator[Piece]:
     """Yield the rows of all files; files with one caption per line must have the same number of lines."""
     lengths: dict[str, int] = {}
     paths: set[str] = set()
@@ -108,7 +122,7 @@ def _read_files(files: FileList, format: str | None, unpack_limit: int) -> Itera
         if (path := os.path.realpath(file)) in paths:  # its captions would count twice, as in SODA's recall
             raise InputError(f"{file}: is given twice, expected different files of references")
         paths.add(path)
-        rows = list(read_rows(file, format, unpack_limit=unpack_limit))
+        rows = list(_iterate_rows(read_pieces(file, format, unpack_limit=unpack_limit, events=events)))
         if rows and rows[0].aligned:
             lengths[file] = len(rows)
             first, number = next(iter(lengths.items()))
@@ -137,6 +151,7 @@ def _parse_pieces(
     unpack_limit: int,
     cleaned: list[str] | None = None,
     leave_out: LeaveOut = refuse_row,
+    events: bool = False,
 ) -> Iterator[Piece]:
     harness = get_harness(format)
     content = convert_to_utf8(content, name)
@@ -146,7 +161,7 @@ def _parse_pieces(
     else:
         content = _replace_nulls(content, name)
         rows = _READERS[format](content, name, leave_out)
-    rows = group_event_rows(_translate_pieces(rows, harness), name) if harnesses else rows
+    rows = group_event_rows(_translate_pieces(rows, harness), name, events) if harnesses else rows
     return _remove_halves(rows, cleaned) if format not in BINARY and is_suspicious(content) else rows
 
 
@@ -191,8 +206,8 @@ def _remove_halves(pieces: Iterator[Piece], cleaned: list[str] | None) -> Iterat
 
 def get_name(source: Any, role: str = "captions") -> str:
     """Return the name of a source in messages: the path of a file, the name of a set, else the role."""
-    if isinstance(source, FileList):
-        return " and ".join(source)
+    if (files := find_files(source)) is not None:
+        return " and ".join(files)
     if isinstance(source, (str, os.PathLike)):
         return "standard input" if str(source) == "-" else os.fsdecode(source)
     return source.name if isinstance(source, CaptionSet) and role == "captions" else role

@@ -309,14 +309,16 @@ class ImageFolder:
             tried += [f"{stem.zfill(12)}.jpg", f"COCO_…_{stem.zfill(12)}.jpg"]
         folders = [name for name in self._entries if is_folder(self.path / name)]
         if self._names:
-            there = f"{_format_number(self._names, 'image')}, such as {next(iter(self._names))}"
+            content = f"{_format_number(self._names, 'image')}, such as {next(iter(self._names))}"
         elif folders:
-            there = f"no image itself, but {_format_number(folders, 'folder')}, such as {folders[0]}: name one of them"
+            content = (
+                f"no image itself, but {_format_number(folders, 'folder')}, such as {folders[0]}: name one of them"
+            )
         elif self._entries:
-            there = f"no image, but {_format_number(self._entries, 'other file')}, such as {self._entries[0]}"
+            content = f"no image, but {_format_number(self._entries, 'other file')}, such as {self._entries[0]}"
         else:
-            there = "nothing"
-        return f"{self.path}: contains no image of any item: looked for {', '.join(tried)}, found {there}"
+            content = "nothing"
+        return f"{self.path}: contains no image of any item: looked for {', '.join(tried)}, found {content}"
 
 
 class SoundFolder(ImageFolder):

@@ -22,7 +22,7 @@ from captious._core.frame_rules import DEFAULT_FRAMES, FrameRule
 from captious._core.languages import refuse_other_script
 from captious.captions import VIDEO, CaptionSet, Origin, Ragged
 from captious.errors import InputError
-from captious.io._dense_layouts import is_dense
+from captious.io._dense_layouts import has_event_columns, is_dense
 from captious.io.columns import (
     AUDIO_COLUMN,
     AUDIO_SUFFIXES,
@@ -58,6 +58,7 @@ _COLUMN_OPTIONS = {
 # Number of rows used to guess the columns.
 SAMPLE = 50
 _SKIP = "pass reading=Reading(missing='skip') to leave them out"
+_IN_BRACKETS = re.compile(r" \([^()]*\)")
 SKIP_ONE = "; pass reading=Reading(missing='skip') to leave it out"
 
 
@@ -96,7 +97,7 @@ class Changes:
     def leave_out(self, complaint: str, where: str) -> None:
         """Record a complaint about a row instead of raising it."""
         reason = complaint.removeprefix(f"{where}: ").removesuffix(SKIP_ONE).partition(", expected ")[0]
-        self.left_out.setdefault(reason.partition(" (")[0], []).append(where)
+        self.left_out.setdefault(_IN_BRACKETS.sub("", reason), []).append(where)
 
     def sentences(self, name: str) -> list[str]:
         """Return one sentence for each kind of change in a source."""
@@ -229,6 +230,8 @@ def _explain_repeated_id(row: Row, key: str, first: str, reading: Reading) -> st
     instead = f"reading=Reading(id_column='{ids}') where each style is an item"
     swapped = "" if reading.references is None else "swap the two files if this one contains the references, "
     other = instead if styled else "reading=Reading(id_column=...) where another column is the id"
+    if has_event_columns(row.fields.keys()):
+        other = "reading=Reading(events='video') where each row is an event of a video"
     return (
         f"{row.where}: id {key!r} {REPEATED} (first at {first}), expected one row per id; {swapped}pass "
         f"reading=Reading(several=True) where an item has several candidates, {other}"
@@ -582,11 +585,28 @@ def join(
         frames=FrameRule.parse(reading.frames or DEFAULT_FRAMES),
     )
     if reading.videos is not None or reading.frames is not None:  # otherwise the videos may not be needed
-        try:
-            captions.clips  # noqa: B018  # checks where parts of videos start and end
-        except InputError as error:
-            complain(str(error))
+        captions = _check_parts(captions, reading, complain)
     return set_language(captions, reading.language, complain)
+
+
+def _check_parts(captions: CaptionSet, reading: Reading, complain: Complain) -> CaptionSet:
+    """Complain about items whose ``start`` and ``end`` are no part of a video, or leave them out."""
+    usable, faults = list[int](), Changes()
+    for index in range(len(captions)):
+        try:
+            captions.find_clip(index)
+        except InputError as error:
+            if reading.missing != "skip":
+                complain(f"{error}{SKIP_ONE}")
+            faults.leave_out(str(error), f"{captions.name}: id {captions.ids[index]!r}")
+        else:
+            usable.append(index)
+    if reading.missing != "skip" or len(usable) == len(captions):
+        return captions
+    remarks = (*captions.origin.remarks, *faults.sentences(captions.name))
+    left_out = len(captions) - len(usable)
+    origin = replace(captions.origin, left_out=captions.origin.left_out + left_out, remarks=remarks)
+    return replace(captions.take(usable), skipped=captions.skipped + left_out, origin=origin)
 
 
 def _complain_of_ids(

@@ -92,7 +92,8 @@ def _parse_record(text: str, where: str) -> Row:
     except InputError:
         raise
     except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not valid JSON ({error.msg}, column {error.colno}): {text[:60]!r}") from None
+        reason = f"not valid JSON ({error.msg}, column {error.colno}), expected an object, found {text[:60]!r}"
+        raise InputError(f"{where}: {reason}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
     if record is None:  # an output that failed: a row without columns, which may be skipped

@@ -51,8 +51,8 @@ def read(
         ids where no column has; a polars frame, an Arrow table. Items, or a CaptionSet.
     references
         References by id, in any of the same forms; COCO annotations too. A list of captions, or of lists of them, has
-        one entry for each caption, in the same order. They win over references in ``source``; a CaptionSet must have
-        none.
+        one entry for each caption, in the same order; a list of `Path` is several files. They win over references in
+        ``source``; a CaptionSet must have none.
     images
         The folder of the images, found by file name or id; a list with one for each caption, in the same order; or a
         dict by id. An image is a path, a PIL image, an array or a tensor of pixels, or the bytes of a file. They become
@@ -175,9 +175,8 @@ def _read_pieces_until_error(
 
     stopped = ""
     try:
-        yield from read_pieces(
-            source, unpack_limit=reading.unpack_limit, cleaned=changes.cleaned, leave_out=leave_out, **options
-        )
+        options |= {"unpack_limit": reading.unpack_limit, "events": reading.events is not None}
+        yield from read_pieces(source, cleaned=changes.cleaned, leave_out=leave_out, **options)
     except InputError as error:
         stopped = str(error)
     if stopped:

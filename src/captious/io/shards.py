@@ -279,7 +279,7 @@ class ShardContent:
 
     captions: CaptionSet
     faults: Mapping[str, int] = field(default_factory=dict)
-    """How often each reason occurred to leave something out."""
+    """The number of rows, ids or samples that were left out, by reason."""
     examples: Mapping[str, str] = field(default_factory=dict)
     """The first of each reason in full: file, row or key, what was found."""
 

@@ -90,7 +90,7 @@ class Metric(ABC):
     reads_videos: ClassVar[bool] = False
     """Whether a video serves as the image, by the frames that `CaptionSet.frames` chooses."""
     reads: ClassVar[str] = "images"
-    """What a metric reads that needs images and does not read videos, for its refusal."""
+    """The input of a metric of images that does not read videos, for the message that refuses videos."""
     by_chunk: ClassVar[bool] = False
     """Whether a large set is scored chunk by chunk. A metric that runs a model makes its own batches."""
 
@@ -266,7 +266,8 @@ class Metric(ABC):
 
     def hint(self, reason: str) -> str:
         """Return the advice that follows this reason in a message, or an empty string."""
-        return HINTS.get(reason, "")
+        further = "; for videos videos=..., their folder" if reason == "no image" and self.reads_videos else ""
+        return HINTS.get(reason, "") + further
 
     def measure(self, captions: CaptionSet, state: Any = None) -> Measurement:
         """Score a set. ``state`` is what `prepare` returned; for a shard, that of the whole corpus."""

@@ -330,7 +330,7 @@ class Explanations(Result):
     unexplained: Sequence[str] = ()
     """Labels of metrics that do not explain their values."""
     remarks: Sequence[str] = ()
-    """Why other metrics are not explained, such as a judge whose replies are not stored here."""
+    """The reasons why other metrics are not explained, such as a judge whose replies are not stored here."""
 
     def __iter__(self) -> Iterator[Explanation]:
         return iter(self.explanations)

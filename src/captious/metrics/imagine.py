@@ -240,11 +240,11 @@ class PictureSimilarity:
     values: Floats
     """Candidates × seeds; NaN if there is no picture."""
     faults: dict[int, str]
-    """Why an item has no value, by its index."""
+    """The reason why an item has no value, by its index."""
     truncated: list[int]
     """The item of each text that painter or encoder truncated."""
     unpainted: int
-    """How many pictures could not be painted."""
+    """The number of pictures that could not be painted."""
 
 
 def compare_pictures(

@@ -145,7 +145,7 @@ class Measurement(PlainState):
     rows: Rows
     signature: Signature
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why an item has no value, by id."""
+    """The reason why an item has no value, by id."""
     warnings: tuple[str, ...] = ()
     """Warnings about the set that a user should read before trusting the numbers."""
     notes: tuple[str, ...] = ()

@@ -138,7 +138,7 @@ class _Inputs:
     lengths: Ints
     """Number of CLIP's tokens of each candidate; 0 if it is not rated."""
     faults: dict[int, str]
-    """Why the image of an item could not be used, by the item's index."""
+    """The reason why the image of an item could not be used, by the item's index."""
 
     @classmethod
     def of(cls, captions: CaptionSet, model: PolosModel) -> _Inputs:

@@ -62,7 +62,7 @@ class Scored:
 
     rows: Rows
     reasons: Mapping[int, str] = field(default_factory=dict)
-    """Why an item has no value, by its index."""
+    """The reason why an item has no value, by its index."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counts for the signature, such as truncated captions. They add up over shards; the names never vary."""
     warnings: Sequence[str] = ()

@@ -127,7 +127,7 @@ class _Placeholder:
         """Ignore values."""
 
 
-# What the pickle of a tensor names besides types of storage.
+# Names in the pickle of a tensor besides types of storage.
 _TENSOR_FUNCTIONS = (
     ("collections", "OrderedDict"),
     ("torch._utils", "_rebuild_tensor_v2"),
@@ -275,7 +275,7 @@ PUBLISHED_RANK = 4
 
 @dataclass(frozen=True)
 class Lora:
-    """What was done with the LoRA tensors of a checkpoint; the factor of B · A is 1 / rank.
+    """The treatment of the LoRA tensors of a checkpoint; the factor of B · A is 1 / rank.
 
     >>> print(Lora("no-mlp", 4))
     no-mlp,rank=4

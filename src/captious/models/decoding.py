@@ -69,7 +69,7 @@ class DecodedImage(NamedTuple):
     pixels: Pixels | WholeImage | bytes | None
     """Prepared pixels, a whole image that a GPU resizes, or the content of a file that a GPU decodes."""
     fault: str | None
-    """Why wanted pixels are missing."""
+    """The reason why wanted pixels are missing."""
 
 
 class ReadFile(NamedTuple):
@@ -211,8 +211,8 @@ class SharedMemory:
 
     def copy_out(self, images: Sequence[DecodedImage], keep: Keep) -> list[DecodedImage]:
         """Copy the pixels of whole images out; those in this memory share one copy."""
-        whole = [image.pixels for image in images if isinstance(image.pixels, WholeImage)]
-        used = max((one.start + 3 * one.width * one.height for one in whole if one.block.size == 0), default=0)
+        unprepared = [image.pixels for image in images if isinstance(image.pixels, WholeImage)]
+        used = max((one.start + 3 * one.width * one.height for one in unprepared if one.block.size == 0), default=0)
         block = keep(self._bytes[:used]) if used else _ELSEWHERE
 
         def copy_pixels(one: WholeImage) -> WholeImage:

@@ -176,10 +176,10 @@ class ImageStates:
         if self.rows is not None:
             return self.rows[self.index[rows]]
         assert self.store is not None and self.keys is not None
-        states, _, there = self.store.gather(self.keys[rows])
-        if not there.all():
+        states, _, stored = self.store.gather(self.keys[rows])
+        if not stored.all():
             raise InputError(
-                f"the feature cache lost {int((~there).sum())} images on the way; CAPTIOUS_CACHE_LIMIT is too small"
+                f"the feature cache lost {int((~stored).sum())} images on the way; CAPTIOUS_CACHE_LIMIT is too small"
             )
         return states
 

@@ -48,7 +48,7 @@ class DamagedSegment(ValueError):
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """What the rows of a store are: features of which encoder, of what kind, with which shape and type."""
+    """The identity of a store: the encoder, the kind of features, and the shape and type of a row."""
 
     encoder: str
     fingerprint: str

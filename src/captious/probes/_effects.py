@@ -209,7 +209,7 @@ def _build_deviation(scores: Scores, clusters: int) -> Callable[[Floats], Floats
 
 
 def _divide(top: Floats, bottom: Floats) -> Floats:
-    """Divide elementwise; NaN where the denominator is 0."""
+    """Divide elementwise; NaN if the denominator is 0."""
     result: Floats = np.divide(top, bottom, out=np.full_like(bottom, np.nan), where=bottom > 0)
     return result
 

@@ -83,7 +83,7 @@ def build_sections(test: StressTest, rows: Sequence[MetricStress], level: float,
     ]
 
 
-# What a metric does wrong if it fails an edit of a group.
+# The fault of a metric that fails an edit of a group.
 FAULTS: dict[Group, str] = {
     "harm": "does not notice",
     "damage": "does not notice",

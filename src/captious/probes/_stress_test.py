@@ -51,7 +51,7 @@ class StressPart:
     edited: tuple[EditedText, ...]
     left_out: Mapping[str, int]
     about: Mapping[str, str]
-    """What each edit does, and what a caption must have for it."""
+    """A description of each edit, with the condition that a caption must meet."""
     images: tuple[str, ...]
     """The image of each drawn caption; images are resampled as clusters."""
 

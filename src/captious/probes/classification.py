@@ -47,7 +47,7 @@ class Accuracy:
     encoder: str
     images: int
     accuracy: tuple[Estimate, ...]
-    """Accuracy at 1 and, where there are more than five classes, at 5."""
+    """Accuracy at 1 and, if there are more than five classes, at 5."""
     by_class: dict[str, tuple[int, float]]
     """Images and accuracy of each class."""
     confused: tuple[tuple[str, str, int], ...]

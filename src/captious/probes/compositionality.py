@@ -73,7 +73,7 @@ class Contests:
     paths: dict[str, str]
     dropped: dict[str, int]
     settings: str = "minimal pairs"
-    """What the wrong texts are, for signatures."""
+    """The kind of wrong texts, for signatures."""
     excluded: frozenset[str] = frozenset()
     """Categories that a second mean leaves out."""
 

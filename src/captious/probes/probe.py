@@ -34,7 +34,7 @@ class Probe(Result):
     """The name of the data: the files that it was read from, with commas between them."""
     resampling: Resampling
     unit: ClassVar[str] = "images"
-    """What the bootstrap resamples."""
+    """The unit that the bootstrap resamples."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.name}>"

@@ -78,7 +78,7 @@ class Details:
     drawn: int = 0
     """Wrong units that come from other images."""
     settings: tuple[str, ...] = ()
-    """What moved the texts, for signatures: the grammar that cut them, the seed that drew, the limits they fit."""
+    """The settings of the texts, for signatures: the grammar that cut them, the seed, the limits on their length."""
 
     def captions(self) -> CaptionSet:
         """Build a set with every text of every chain as an item: its growing captions, then its negatives."""
@@ -315,7 +315,7 @@ class Steps:
     chain: Ints
     """The chain of each step."""
     units: Ints
-    """How many units the base has."""
+    """The number of units of the base."""
 
     @classmethod
     def of(cls, values: Floats, captions: Ints, negatives: Ints) -> Steps:
@@ -419,9 +419,9 @@ def read_details(
         for draft in drafts:
             draft.references = tuple(by_image.get(draft.image) or by_image.get(Path(draft.image).stem) or ())
     settings = []
-    if whole := [draft for draft in drafts if draft.whole]:
+    if unsplit := [draft for draft in drafts if draft.whole]:
         settings.append(f"units:{grammar}")
-        _split_captions(whole, grammar)
+        _split_captions(unsplit, grammar)
     dropped: Counter[str] = Counter()
     drawn = _draw_wrong_units(drafts, seed, dropped)
     chains = []

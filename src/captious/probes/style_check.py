@@ -5,7 +5,7 @@ This is Table 1 of Li and Harrison on any styled corpus.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -208,7 +208,7 @@ class StyledCaptions:
 
     @cached_property
     def copies(self) -> Ints:
-        """How many rows are copies of each row, itself included."""
+        """The number of copies of each row, itself included."""
         return np.bincount(self.copy_of, minlength=len(self.style))[self.copy_of]
 
     @property
@@ -390,7 +390,7 @@ class StyleCheck(Result):
     wins: Floats
     """Equation 10, caption by caption; NaN for the only caption of its style."""
     folds: int = 0
-    """How many models were fitted, each to the captions outside of the fold that it tests; 0: one model, as given."""
+    """The number of models, each fitted to the captions outside of the fold that it tests; 0 for one given model."""
     seed: int = 0
     """The random seed of the folds and of the random styles."""
     rivals: tuple[StyleRival, ...] = ()
@@ -468,37 +468,45 @@ class StyleCheck(Result):
             warnings=self.warnings,
             notes=[f"{lonely} captions are the only one of their style and count only in equation 9"] * (lonely > 0),
             signatures=[(f"folds:{self.folds}(seed={self.seed})|" if self.folds else "") + model.signature + sampled],
-            answer=[
-                "The share of comparisons in which a caption scores higher under its own style than under another is ",
-                Figure(self.retrieval.value, Column("value")),
-                " by OnlyStyle and ",
-                Figure(self.stylecider, Column("value")),
-                f" by StyleCIDEr; a coin reaches 0.5. {len(ranks):,} captions, {self.tested}.",
-                *(
-                    f" A {rival.name} classifier finds the own style of {np.mean(rival.first):.1%} of the captions, "
-                    f"OnlyStyle of {self.retrieval.first:.1%}."
-                    for rival in self.rivals
-                ),
-            ],
-            data={
-                "corpus": corpus.name,
-                "captions": len(ranks),
-                "styles": len(model.styles),
-                "tested": self.tested,
-                "folds": self.folds,
-                "onlystyle": self.retrieval.value,
-                "stylecider": self.stylecider,
-                "without_references": lonely,
-                "rank": rank,
-                "random": {
-                    "above": self.retrieval.above_random,
-                    "own_mean": float(self.retrieval.own.mean()),
-                    "random_mean": float(self.retrieval.random.mean()),
-                    "seed": self.seed,
-                },
-                "rivals": [rival._asdict() for rival in self.rivals],
-            },
+            answer=self._answer(),
+            data=self._collect_data(rank, lonely),
         )
+
+    def _answer(self) -> list[str | Figure]:
+        """Return the shares of both equations, and how often classifiers find the style."""
+        return [
+            "The share of comparisons in which a caption scores higher under its own style than under another is ",
+            Figure(self.retrieval.value, Column("value")),
+            " by OnlyStyle and ",
+            Figure(self.stylecider, Column("value")),
+            f" by StyleCIDEr; a coin reaches 0.5. {len(self.retrieval.ranks):,} captions, {self.tested}.",
+            *(
+                f" A {rival.name} classifier finds the own style of {np.mean(rival.first):.1%} of the captions, "
+                f"OnlyStyle of {self.retrieval.first:.1%}."
+                for rival in self.rivals
+            ),
+        ]
+
+    def _collect_data(self, rank: Mapping[str, float], lonely: int) -> dict[str, Any]:
+        """Collect the numbers of the JSON."""
+        return {
+            "corpus": self.captions.corpus.name,
+            "captions": len(self.retrieval.ranks),
+            "styles": len(self.captions.model.styles),
+            "tested": self.tested,
+            "folds": self.folds,
+            "onlystyle": self.retrieval.value,
+            "stylecider": self.stylecider,
+            "without_references": lonely,
+            "rank": rank,
+            "random": {
+                "above": self.retrieval.above_random,
+                "own_mean": float(self.retrieval.own.mean()),
+                "random_mean": float(self.retrieval.random.mean()),
+                "seed": self.seed,
+            },
+            "rivals": [rival._asdict() for rival in self.rivals],
+        }
 
     def _compare_random(self) -> Table:
         """Compare captions under their own style with the same under a random one: the paper's baseline."""
@@ -517,7 +525,7 @@ class StyleCheck(Result):
         )
 
     def _compare_rivals(self) -> list[Table]:
-        """Compare OnlyStyle with trained classifiers, where there are any."""
+        """Compare OnlyStyle with trained classifiers, if there are any."""
         if not self.rivals:
             return []
         ours = StyleRival("OnlyStyle", (self.retrieval.first,), (self.retrieval.value,))

@@ -23,7 +23,7 @@ from captious.text.ngram_tables import TextTable
 
 
 class StyleOccurrences(NamedTuple):
-    """How often a sentence occurs in the captions of a style, and its OnlyStyle there."""
+    """The number of a style's captions in which a sentence occurs, and its OnlyStyle there."""
 
     style: str
     whole: int
@@ -123,9 +123,10 @@ def find_sentence(corpus: StyledCorpus, sentence: str, style: str | None = None,
         raise InputError(f"sentence {sentence!r} has no words, expected at least one")
     scores = score_all_styles(tested)[0]
     inside = _find_captions(table, words)
-    whole = inside & (table.lengths == len(words))
+    is_whole = inside & (table.lengths == len(words))
     wholes, parts = (
-        np.bincount(captions.style[chosen], minlength=len(model.styles)).tolist() for chosen in (whole, inside & ~whole)
+        np.bincount(captions.style[chosen], minlength=len(model.styles)).tolist()
+        for chosen in (is_whole, inside & ~is_whole)
     )
     ranks = [1 + int((scores > score + TIE).sum()) for score in scores]
     rows = [StyleOccurrences(*row) for row in zip(model.styles, wholes, parts, scores.tolist(), ranks, strict=True)]

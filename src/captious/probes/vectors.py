@@ -60,7 +60,7 @@ class Embedded:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know."""
+        """Notes for the reader: items that were left out, captions that are too long, another domain."""
         notes = [f"{self.encoder}: left out: {number:,} ({reason})" for reason, number in self.dropped.items()]
         if self.truncated:
             notes.append(f"{self.encoder}: {self.truncated:,} captions are longer than the encoder reads")

@@ -83,7 +83,7 @@ def _get_user_axes(plot: Plot, ax: Any) -> list[Any]:
 
 
 def _estimate_number_width(chart: Chart) -> float:
-    """Return the inches that the numbers right of a chart of rows need; they would be outside the user's axes."""
+    """Return the inches that the numbers on the right of rows need, so that they stay inside the axes of the user."""
     if chart.kind not in ("intervals", "bars"):
         return 0.0
     digits = chart.decimals + 2

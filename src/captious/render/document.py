@@ -689,7 +689,7 @@ class Document(Result):
     answer: Answer = ""
     """The plain answer: one or two sentences that every output has before its tables."""
     page: str = ""
-    """What the page is, such as ``CIDEr-D on captions.json``: the title of its tab and PDF; by default ``title``."""
+    """The title of the page, such as ``CIDEr-D on captions.json``, for its tab and PDF; by default ``title``."""
 
     def document(self) -> Document:
         """Return the document itself."""

@@ -179,7 +179,8 @@ def reproduce(
     entry = find_entry(entry) if isinstance(entry, str) else entry
     data = Path(data)
     if not data.is_dir():
-        raise InputError(f"{data}: no such folder of files of {entry.name}; get them from: {entry.source}")
+        advice = f"; get them from: {entry.source}" if entry.source else ""
+        raise InputError(f"{data}: no such folder of files of {entry.name}{advice}")
     tables = [_select_rows(table, only.lower()) for table in entry.tables]
     tables = [table for table in tables if table.rows]
     if not tables:
@@ -198,8 +199,9 @@ def _refuse_nothing(result: Reproduction, data: Path) -> None:
     """Raise InputError if no number could be computed because files are missing, so that CI does not pass."""
     if result.count("not run") < len(result.cells) or all(cell.reason == NEEDS_GPU for cell in result.cells):
         return
-    name, reason = result.entry.name, result.cells[0].reason
-    raise InputError(f"no number of {name} could be run: {reason}; get the files of {name} from: {result.entry.source}")
+    name, reason, source = result.entry.name, result.cells[0].reason, result.entry.source
+    advice = f"; get the files of {name} from: {source}" if source else ""
+    raise InputError(f"no number of {name} could be run: {reason}{advice}")
 
 
 def _select_rows(table: PublishedTable, word: str) -> PublishedTable:
@@ -222,7 +224,7 @@ def _compute_table(table: PublishedTable, data: Path, slow: bool) -> Iterator[Pu
             try:
                 numbers = _COMPUTE[table.kind](table, row, data, columns)
             except InputError as error:
-                yield from _make_cells(table, row, Numbers(), format_one_line(error))
+                yield from _make_cells(table, row, Numbers(), format_one_line(error, MAX_REASON))
             else:
                 yield from _make_cells(table, row, numbers)
 

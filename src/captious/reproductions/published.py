@@ -88,12 +88,12 @@ class PublishedEntry:
     tables: tuple[PublishedTable, ...] = field(metadata=rule("a table for each, that is a line [[tables]]"))
     citation: str = ""
     source: str = ""
-    """Where to get the files."""
+    """The source of the files."""
     notes: tuple[str, ...] = field(default=(), metadata=rule("a list of lines"))
 
     @property
     def numbers(self) -> int:
-        """How many printed numbers it has."""
+        """The number of printed numbers."""
         return sum(len(row.published) for table in self.tables for row in table.rows)
 
 
@@ -111,13 +111,13 @@ class PublishedCell:
     """Largest difference of a reproduced number."""
     decimals: int
     reason: str = ""
-    """Why it is missed, or why it was not run."""
+    """The reason why the number is missed, or was not computed."""
     items: int | None = None
-    """How many captions or ratings it was computed from."""
+    """The number of captions or ratings that it was computed from."""
     left_out: int = 0
-    """How many items of the references the system has no caption of."""
+    """The number of items of the references without a caption of the system."""
     origin: str = ""
-    """Where the printed number was read, where it is not the paper."""
+    """The source of the printed number, if it is not the paper."""
 
     @property
     def difference(self) -> float | None:
@@ -144,7 +144,7 @@ class PublishedCell:
 
 def read_entry(path: Path) -> PublishedEntry:
     """Read an entry from a TOML file."""
-    table = parse_toml(read_text(path, "entry of a reproduction"), str(path), "entry of a reproduction")
+    table = parse_toml(read_text(path, "reproduction entry"), str(path), "reproduction entry")
     return parse_record(PublishedEntry, {"name": path.stem, **table}, str(path))
 
 

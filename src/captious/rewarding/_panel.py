@@ -45,7 +45,7 @@ class ScoredBatch:
     faults: frozenset[int]
     """Captions that are empty, were not found in the completion, or have no value by their own fault."""
     gaps: Mapping[int, str]
-    """Why a caption has no reward though it may be a good one."""
+    """The reason why a caption has no reward, although it may be a good one."""
 
     def list_rewards(self, rewards: Floats) -> list[float | None]:
         """Return a reward for each caption, as trainers expect them; None for a technical gap."""
@@ -114,7 +114,7 @@ class Panel:
         # Columns that metrics read and that no item given by id has; batches may have them.
         self._later = frozenset(_list_batch_columns(needs, self._given))
         missing = self.reader.references or self.reader.images
-        # How values become rewards, by written form.
+        # The function from values to rewards, by written form.
         self.scalings = make_scalings(self.metrics, clip, scale, None if missing else self._given)
         # True once ids of a batch were found among those given.
         self._settled = False

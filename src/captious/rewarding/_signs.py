@@ -138,7 +138,7 @@ class DriftVerdict:
 
     @property
     def summary(self) -> str:
-        """What has happened so far at a check without an alarm, in one sentence."""
+        """The changes up to a check without an alarm, in one sentence."""
         if self.reward is None:
             return ""
         numbers = f"from {self.reward.before:.3f} to {self.reward.after.value:.3f}"

@@ -58,8 +58,8 @@ def rewrite_shards(
     _claim_folder(
         target, files.values(), {"filter": named, "scores": digest(scores.marker.to_json().encode())}, overwrite
     )
-    there = set(target.names())
-    left = [shard for shard in shards if files[shard] not in there]
+    names = set(target.names())
+    left = [shard for shard in shards if files[shard] not in names]
     step(f"writing {len(left):,} shards")
     rewriting = Rewriting(
         replace(scores, address=_make_absolute(scores.address)), filter, thresholds, _make_absolute(out), reading, types
@@ -118,13 +118,13 @@ def _claim_folder(target: Storage, files: Iterable[str], facts: Mapping[str, str
         refuse_unwritable(Path(target.address))
     if target.exists(MARKER):
         try:
-            there = json.loads(target.read(MARKER))
+            stored = json.loads(target.read(MARKER))
         except ValueError:
-            there = None
-        if there == record and not overwrite:
+            stored = None
+        if stored == record and not overwrite:
             return
         if not overwrite:
-            before = there.get("filter") if isinstance(there, dict) else None
+            before = stored.get("filter") if isinstance(stored, dict) else None
             why = f"were selected by {before!r}" if before != record["filter"] else "come from other scores"
             remedy = "pass overwrite=True to replace them, or name another folder"
             raise InputError(f"{target.address}: contains shards that {why}; {remedy}")

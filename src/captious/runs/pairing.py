@@ -28,8 +28,8 @@ def find_shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | N
     names = base.measurements if wanted is None else wanted
     shared = [key for key in names if all(key in report.measurements for report in reports.values())]
     if not shared:
-        found = "; ".join(f"{name} has {', '.join(report.measurements) or 'none'}" for name, report in reports.items())
-        raise InputError(f"no metric is in all runs: {found}")
+        lists = "; ".join(f"{name} has {', '.join(report.measurements) or 'none'}" for name, report in reports.items())
+        raise InputError(f"no metric is in all runs: {lists}")
     for key in shared:
         expected = base.measurements[key].signature.settings
         for name, report in others:

@@ -82,7 +82,7 @@ class Report(PlainState, Result):
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     resampling: Resampling = Resampling()
-    """How the intervals were resampled."""
+    """The resampling of the intervals."""
     explanations: Explanations | None = None
     """The explanation of one item, shown on the page: ``replace(report, explanations=report.explain(id))``."""
 

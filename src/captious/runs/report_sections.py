@@ -58,8 +58,7 @@ if TYPE_CHECKING:
 FEW_SHARDS = 20
 # Numbers of worst items and of slowest shards on the page, and of bars of a histogram.
 WORST, SLOWEST, BARS = 20, 50, 40
-# Largest number of items whose videos have posters on the page, since every one is a file to open. The explorer has no
-# limit.
+# Largest number of items whose videos have posters on the page: each is a file to open. The explorer has no limit.
 MOST_POSTERS = 500
 # Number of different reasons that a warning lists.
 REASONS = 5

@@ -293,6 +293,9 @@ def parse_rows(table: pa.Table, metric: str, where: str) -> Rows:
             types = tuple(frozenset(one or ()) for one in column.field("types").to_pylist())
             return TypeSets(types, column.field("tokens").to_numpy(zero_copy_only=False).astype(np.int64))
         width = column.type.list_size
-        return np.array(column.flatten(), dtype=np.float64).reshape(len(column), width)
+        values = column.flatten()
+        # np.array(values) would import pandas if it is installed, which takes longer than comparing two small runs.
+        array = values if values.null_count else np.from_dlpack(values)
+        return np.array(array, dtype=np.float64).reshape(len(column), width)
     except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException):
         raise InputError(f"{where}: has no statistics of {metric}, expected a file that captious score wrote") from None

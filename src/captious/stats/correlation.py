@@ -321,7 +321,7 @@ class WithinImage:
 
     @cached_property
     def taus(self) -> Floats:
-        """Tau-b of every image; NaN where it is undefined."""
+        """Tau-b of every image; NaN if it is undefined."""
         a, b = np.sign(self.gap), np.sign(self.human)
         surplus, x, y = (np.bincount(self.cluster, part, minlength=self.clusters) for part in (a * b, a * a, b * b))
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -52,7 +52,7 @@ class Kendall:
     level: Ints
     """Rank of each distinct (item, rating) pair's rating."""
     count: Floats
-    """How often that pair occurs."""
+    """The number of times that the pair occurs."""
 
     @classmethod
     def of(cls, values: Floats, human: Floats, item: Ints | None = None, cluster: Ints | None = None) -> Kendall:
@@ -158,7 +158,7 @@ class Kendall:
 
     @cached_property
     def rows_per_item(self) -> Floats:
-        """How many ratings each item has."""
+        """The number of ratings of each item."""
         return np.asarray(np.bincount(self.item, self.count, minlength=len(self.x)), dtype=np.float64)
 
     @cached_property
@@ -309,17 +309,17 @@ def add_up_rows(rows: Floats, step: int = 32) -> None:
     The sums of each ``step`` rows first, whole rows at a time, then those of the steps: down a column one by one
     numpy takes four times as long.
     """
-    whole = len(rows) // step * step
-    parts = rows[:whole].reshape(-1, step, rows.shape[1])
+    complete = len(rows) // step * step
+    parts = rows[:complete].reshape(-1, step, rows.shape[1])
     for row in range(1, step):
         parts[:, row] += parts[:, row - 1]
     if len(parts) > 1:
         before = np.cumsum(parts[:-1, -1], axis=0)
         parts[1:] += before[:, None, :]
-    rest = rows[whole:]
+    rest = rows[complete:]
     if len(rest):
-        if whole:
-            rest[0] += rows[whole - 1]
+        if complete:
+            rest[0] += rows[complete - 1]
         np.cumsum(rest, axis=0, out=rest)
 
 

@@ -18,7 +18,7 @@ ELO_CENTER = 1000.0
 ELO_SCALE = 400 / math.log(10)
 # Wins that each side of a pair of systems has to begin with, so that one that always wins has a finite strength.
 PRIOR = 0.5
-# The largest change of Elo points by one comparison, where they are updated one by one.
+# The largest change of Elo points by one comparison, if they are updated one by one.
 ONLINE_STEP = 4.0
 # Penalty on squared effects of covariates.
 EFFECT_PENALTY = 0.01

@@ -376,16 +376,16 @@ class _Pack:
             return sums[None]
         shifts = self._shifts[:, None]
         digits = (sums - np.ldexp(self.lows, self._shifts).sum()).astype(np.int64) >> shifts
-        whole: Floats = ((digits & ((1 << self.bits) - 1)[:, None]) + self.lows[:, None]).astype(np.float64)
-        return whole
+        numbers: Floats = ((digits & ((1 << self.bits) - 1)[:, None]) + self.lows[:, None]).astype(np.float64)
+        return numbers
 
 
 def _make_packs(table: Floats, lows: Floats, highs: Floats) -> list[_Pack]:
     """Divide the rows of a table into few packs: rows of whole numbers share one as long as their sums fit."""
-    whole = (highs - lows < 2**EXACT) & (table == np.rint(table)).all(axis=1)
+    is_exact = (highs - lows < 2**EXACT) & (table == np.rint(table)).all(axis=1)
     bits = [
         max(int(high - low).bit_length(), 1) if fits else EXACT
-        for low, high, fits in zip(lows, highs, whole.tolist(), strict=True)
+        for low, high, fits in zip(lows, highs, is_exact.tolist(), strict=True)
     ]
     packs, room = list[list[int]](), 0
     for row in sorted(range(len(table)), key=bits.__getitem__):
@@ -394,7 +394,7 @@ def _make_packs(table: Floats, lows: Floats, highs: Floats) -> list[_Pack]:
             room = EXACT
         packs[-1].append(row)
         room -= bits[row]
-    lows = np.where(whole, lows, 0.0)
+    lows = np.where(is_exact, lows, 0.0)
     return [_Pack(rows, lows[rows].astype(np.int64), np.array([bits[row] for row in rows])) for rows in packs]
 
 

@@ -27,7 +27,7 @@ class Shift:
 
     @property
     def ratio(self) -> float:
-        """The later mean over the earlier one; NaN where that is 0."""
+        """The later mean over the earlier one; NaN if that is 0."""
         return self.after.value / self.before if self.before else float("nan")
 
 

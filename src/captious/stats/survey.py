@@ -48,7 +48,7 @@ class Population:
 
     @property
     def systems(self) -> int:
-        """How many systems there are."""
+        """The number of systems."""
         return int(self.system.max()) + 1
 
     @property
@@ -85,7 +85,7 @@ class Answers:
     """The caption of each rating, as an index of the population."""
     rating: Floats
     rater: Ints | None = None
-    """Who gave each rating; None if nobody is named."""
+    """The rater of each rating; None if nobody is named."""
     chance: Floats | None = None
     """The probability of each caption of the population to be rated; None if all have the same."""
 
@@ -149,15 +149,18 @@ class SurveyMeans:
         elif len(systems) == 1:
             images = self._subtract_items(int(systems[0]), float(w[systems[0]]), images, raters)
         image_degrees = float((self.rated_images - self.strata)[systems].min())
-        rater_degrees = float((self.number_raters - 1)[systems].min())
-        if rater_degrees <= 0:
+        counted = self.number_raters[systems]
+        counted = counted[counted > 0]
+        # Of a single rater of a system nothing follows for others: t has one degree of freedom, the fewest there are.
+        rater_degrees = max(float(counted.min()) - 1, 1.0) if len(counted) else 0.0
+        if not rater_degrees:
             degrees = image_degrees
         elif len(systems) == 1:
             degrees = min(image_degrees, rater_degrees)
+        elif images + raters > 0:  # Satterthwaite
+            degrees = (images + raters) ** 2 / (images**2 / image_degrees + raters**2 / rater_degrees)
         else:
-            total = images + raters
-            satterthwaite = images**2 / image_degrees + raters**2 / rater_degrees
-            degrees = total**2 / satterthwaite if total > 0 else image_degrees
+            degrees = image_degrees
         value = float(w @ self.means)
         estimate = Contrast(value, math.sqrt(max(images + raters, 0.0)), max(degrees, 1.0))
         return MeanContrast(estimate, images, raters, images - from_rated)

@@ -1,4 +1,4 @@
-"""What a metric is held against: rated captions as rows, or pairs of captions with a preferred one.
+"""The data that metrics are compared with: rated captions as rows, or pairs of captions with a preferred one.
 
 Every statistic here is a function of how often each image is drawn. A bootstrap draws images with replacement; a
 permutation draws, for every image, one of two metrics' values. So both need nothing but weights, and no statistic is
@@ -157,7 +157,7 @@ class Pairs:
     tied: Bools | None = None
     """The pairs in which people prefer neither caption, if these are kept."""
     metrics: int = 1
-    """How many metrics the values are of, one after the other with as many pairs each."""
+    """The number of metrics in the values, which are one after another, with the same number of pairs each."""
 
     @property
     def items(self) -> int:
@@ -242,7 +242,7 @@ class Pairs:
         )
 
 
-# What people said, in the form that statistics need.
+# Human ratings in the form that statistics need.
 #
 # Both have the number of captions (`items`) and of images (`clusters`), every statistic with the family that computes
 # it (`families`), one family for one metric (`family`), and the same answers twice, the second time for other images
@@ -252,7 +252,7 @@ Design: TypeAlias = RatingRows | Pairs
 
 # Correlations with each rater by itself, averaged.
 BY_RATER = ("rater_tau_b", "rater_spearman")
-# What a statistic needs and some ratings do not have.
+# Requirements of statistics that some ratings do not meet.
 NEEDS = {
     **dict.fromkeys(
         ("system_tau", "system_pearson"), "it needs captions of two systems or more: name their column with system=..."

@@ -1,4 +1,4 @@
-"""What is known about metrics, as data: how well each agrees with people, on which captions, and who computed it.
+"""Evidence about metrics, as data: the agreement of each with people, on which captions, and who computed it.
 
 The rows are in ``evidence.jsonl``, which ``python -m lab.evidence`` writes from published data. Nobody edits them.
 """
@@ -27,7 +27,7 @@ Kind: TypeAlias = Literal["ratings", "pairs", "systems"]
 Source: TypeAlias = Literal["computed", "stored-outputs", "printed"]
 FILE = Path(__file__).with_name("evidence.jsonl")
 STRESS_FILE = Path(__file__).with_name("stress.jsonl")
-# What is measured beside the metrics and is none: a metric below it has told nothing that counting would not.
+# Baselines: a metric ranked below one of them is no better than counting words.
 BASELINES = {"words": "number of words"}
 
 # Weights of encoders that were trained for the evidence and that nobody can download, and what a reader does not have.
@@ -40,9 +40,9 @@ class EvidenceRow:
 
     dataset: str
     kind: Kind
-    """What the number is about: ratings of captions, pairs of them, or means of systems."""
+    """The kind of agreement: with ratings of captions, with pairs of them, or with means of systems."""
     domain: str
-    """What was described: photographs, video, audio, drawn scenes, or generated images."""
+    """The subject of the captions: photographs, video, audio, drawn scenes, or generated images."""
     language: str
     caption_words: float | None
     """The median number of words of a caption; None if the source does not say it."""
@@ -68,7 +68,7 @@ class EvidenceRow:
 
     @property
     def label(self) -> str:
-        """What tables call the metric."""
+        """The name of the metric in tables."""
         return get_metric_label(self.metric)
 
 

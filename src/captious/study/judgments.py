@@ -43,7 +43,7 @@ SECOND = "a second answer of the same rater, the first one counts"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
-    """What people said of captions, and what of it is resampled together.
+    """Human ratings of captions, with the clusters that are resampled together.
 
     >>> ratings = Ratings.of({"a": [4, 3], "b": [1, None], "c": [2, 2]}, groups=["x", "x", "y"])
     >>> ratings.values.tolist()
@@ -61,23 +61,25 @@ class Ratings:
     name: str = "ratings"
     raters: tuple[str, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """How many items were left out at reading, by reason."""
+    """The number of items that were left out at reading, by reason."""
     origins: tuple[str, ...] = ()
     """The row of the file that each item came from, for messages."""
     warnings: tuple[str, ...] = ()
-    """What was read and cannot be used."""
+    """Warnings about rows that were read and cannot be used."""
     question: str = "rating"
-    """What the ratings are called."""
+    """The name of the ratings, such as *rating*."""
     aspects: Mapping[str, Floats] = field(default_factory=dict)
     """Further ratings of the same items by the same raters, by aspect."""
     measurement: Measurement | None = None
-    """Level of measurement, where the recipe names it."""
+    """Level of measurement, if the recipe names it."""
     drawn: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """How each item was drawn: its ``probability``, ``stratum`` and ``batch``, if the rows have such columns."""
     unjudged: int = 0
     """Answers of named raters without a rating, such as "cannot judge"."""
     read: str = ""
     """The columns and files that were read, in a line; empty for ratings in memory."""
+    aspect: str = ""
+    """The question that was chosen in place of the usual one."""
 
     def __repr__(self) -> str:
         return f"<Ratings {PurePath(self.name).name}: {len(self.ids)} items, {self.values.shape[1]} raters>"
@@ -141,9 +143,9 @@ class Ratings:
             known = (self.question, *self.aspects)
             raise InputError(f"{self.name}: no rating {aspect!r}, expected one of {', '.join(known)}")
         others = {name: values for name, values in self.aspects.items() if name != aspect}
-        return replace(
-            self, values=self.aspects[aspect], question=aspect, aspects={self.question: self.values, **others}
-        )
+        aspects = {self.question: self.values, **others}
+        read = self.read.replace(f"ratings: `{self.question}`", f"ratings: `{aspect}`")
+        return replace(self, values=self.aspects[aspect], question=aspect, aspects=aspects, aspect=aspect, read=read)
 
     def limit_references(self, most: int) -> Ratings:
         """Keep only the first references of each caption."""
@@ -215,9 +217,9 @@ class Preferences:
     pair_systems: tuple[tuple[str, str], ...] | None = None
     """The systems of the first and the second caption of each pair; None if the rows do not name them."""
     scoring: ScoringPlan | None = None
-    """What is scored in place of ``captions``, where the captions of a pair have references of their own."""
+    """The captions that are scored instead of ``captions``, if the captions of a pair have references of their own."""
     warnings: tuple[str, ...] = ()
-    """What was read and cannot be used."""
+    """Warnings about rows that were read and cannot be used."""
     read: str = ""
     """The columns and files that were read, in a line; empty for pairs in memory."""
 

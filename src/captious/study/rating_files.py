@@ -70,22 +70,22 @@ class Record:
     preferred: float | None = None
     """The preferred caption of a pair: 0 or 1, None for a tie."""
     rater: str | None = None
-    """Who judged a pair."""
+    """The rater of a pair."""
     systems: tuple[str, str] | None = None
-    """Who wrote the two captions of a pair."""
+    """The systems of the two captions of a pair."""
     aspects: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """Further ratings by aspect and rater."""
     compared_with: tuple[References, References] | None = None
-    """The lists of references that each caption of a pair is compared with, where they are its own: the mean of the
+    """The lists of references that each caption of a pair is compared with, if they are its own: the mean of the
     values under each list counts."""
     corpus: str = ""
     """Which captions are scored together, the first and the second of pairs apart; nothing if all are."""
     language: str = ""
     """The code of the language, if a column names it."""
     comment: str = ""
-    """What the rater wrote."""
+    """The comment of the rater."""
     seconds: float | None = None
-    """How long the rater took."""
+    """The time that the rater took."""
     source: str = ""
     """The text that was translated or summarized."""
     video: str | None = None
@@ -120,7 +120,7 @@ def find_reference_file(part: Layout | Part, folder: Path) -> Path | None:
 
 @dataclass
 class LeftOut:
-    """What was left out of a file at reading: how often for which reason, and what people should know of it."""
+    """Rows that were left out of a file at reading: their number by reason, and remarks about them."""
 
     numbers: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)

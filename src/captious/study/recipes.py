@@ -47,16 +47,16 @@ class Layout:
     most_references: int | None = field(default=None, metadata=rule("a number of references", low=1, high=1000))
     """References that count, the first ones, where files have more."""
     references_id: str | None = None
-    """Column of the image in the file of references, where it has another name than usual."""
+    """Column of the image in the file of references, if it has another name than usual."""
     images: str | None = None
-    """Folder of the images, where it is there."""
+    """Folder of the images, if it is there."""
     only: tuple[str, ...] = field(default=(), metadata=rule('a list such as ["fixed=true"]'))
     """Columns and the value that a row has in each, such as ``fixed=true`` or ``image=COCO_val2014_*``, or that it has
     not, ``system!=human``; other rows are not read."""
     id: str | None = None
     image: str | None = None
     video: str | None = None
-    """Column of the video, where it has another name than usual."""
+    """Column of the video, if it has another name than usual."""
     caption: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column, or a list of two of pairs"))
     """The column of the captions; of pairs a column of both captions, or the two columns with one each."""
     rating: str | tuple[str, ...] | None = field(default=None, metadata=rule("a column or a list of columns"))
@@ -64,7 +64,7 @@ class Layout:
     levels: tuple[str, ...] = field(default=(), metadata=rule('a list such as ["true=0", "false=1"]'))
     """The number of each rating that is a word; true and false are words too."""
     reference: str | None = None
-    """Column of the references in the rows, where it has another name than usual."""
+    """Column of the references in the rows, if it has another name than usual."""
     entry: int | None = field(default=None, metadata=rule("a number, 0 for the first", low=0, high=100))
     """Which number of a rater's list is the rating, where each rater gave several."""
     aspects: tuple[str, ...] = field(default=(), metadata=rule("a list of columns"))
@@ -76,15 +76,15 @@ class Layout:
     category: str | None = None
     rater: str | None = None
     preferred: str | int | None = field(default=None, metadata=rule("a column, or 0 or 1"))
-    """Column of the preferred caption of a pair; or 0 or 1, where it is the same one of all pairs."""
+    """Column of the preferred caption of a pair; or 0 or 1, if it is the same one of all pairs."""
     own: Own | None = None
     """The rule for candidates among the references, where these files need another than the recipe's."""
     language: str | None = None
-    """The code of the language whose rows are read, where a column ``language`` names that of each."""
+    """The code of the language whose rows are read, if a column ``language`` names that of each."""
     probability: str | None = None
-    """Column of the chance with which a caption was drawn, where it is not called ``probability``."""
+    """Column of the chance with which a caption was drawn, if it is not called ``probability``."""
     stratum: str | None = None
-    """Column of the stratum in which it was drawn, where it is not called ``stratum``."""
+    """Column of the stratum in which it was drawn, if it is not called ``stratum``."""
 
     @property
     def rating_columns(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Layout:
 
     @property
     def question(self) -> str:
-        """What the ratings are called: their column where one is named."""
+        """The name of the ratings: their column, if one is named."""
         return self.rating_columns[0] if len(self.rating_columns) == 1 else "rating"
 
     def list_files(self) -> tuple[Layout | Part, ...]:
@@ -144,7 +144,7 @@ class Recipe:
     measurement: Measurement | None = None
     """Level of measurement of the ratings, for agreement between raters; interval where it is None."""
     ties: Literal["half", "strict"] = "half"
-    """How ties count in pairs: a metric that cannot tell two captions apart is half right, or wrong."""
+    """The value of ties in pairs: a metric that gives two captions the same value is half right, or wrong."""
     people_ties: PeopleTies = "drop"
     """Pairs in which people prefer neither caption: left out; half right whatever the metric says; or matched: as many
     pairs as people tied are ties of the metric, those with the smallest differences, and verdicts must be equal."""
@@ -161,7 +161,7 @@ class Recipe:
     humans: str | None = None
     """The system whose captions people wrote: everything is printed with it and without it."""
     source: str = ""
-    """Where to get the data."""
+    """The source of the data."""
     tried: str = ""
     """Whether the recipe has read the authors' own files, and what came out."""
     citation: str = ""

@@ -39,9 +39,9 @@ class MetricScores:
     higher_is_better: bool = True
     signature: str = ""
     remarks: tuple[str, ...] = ()
-    """What a person should know of these values, such as captions that were cut."""
+    """Remarks about these values, such as captions that were truncated."""
     notes: tuple[str, ...] = ()
-    """What computing them took."""
+    """Notes on the cost of computing them."""
     named: bool = True
     """Whether the metric was named; one that ``all`` brought is left out where it is constant."""
 
@@ -91,14 +91,15 @@ def measure(
     scores: list[MetricScores] = []
     for measurement, score in zip(measured, scores_of(measured, ratings.ids, ratings.name), strict=True):
         remarks, notes = measurement.warnings, measurement.notes
-        whole = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
+        full_score = replace(score, remarks=remarks, notes=notes, named=len(named) == len(parts) or score.key in keys)
         metric = measurement.metric
         if not by_seed or not isinstance(metric, HasSeeds):
-            scores.append(whole)
+            scores.append(full_score)
             continue
         columns = metric.seed_values(measurement)[ratings.captions.positions(ratings.ids)]
         scores += [
-            replace(whole, key=f"{whole.key}@{number}", values=values) for number, values in enumerate(columns.T, 1)
+            replace(full_score, key=f"{full_score.key}@{number}", values=values)
+            for number, values in enumerate(columns.T, 1)
         ]
     return scores
 
@@ -261,7 +262,7 @@ def _flatten_row(row: Row) -> Row:
 
 
 class ColumnKind(NamedTuple):
-    """How many cells of a column of a file are numbers, and how many are text."""
+    """The numbers of cells of a column that are numbers, and that are text."""
 
     numbers: int = 0
     texts: int = 0
@@ -361,7 +362,7 @@ def match_run_scores(
     return described
 
 
-# How the rows of a file of values name a rated item, for messages.
+# Names of a rated item in the rows of a file of values, for messages.
 SCHEME = (
     "a row needs the image and the caption, or an id: that of the ratings, or IMAGE/SYSTEM, or IMAGE#k, the rated "
     "captions of one image counted from 0"

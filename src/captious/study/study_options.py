@@ -1,4 +1,4 @@
-"""What a study is made from, as options. Nothing heavy is imported here: the command line reads it at every start."""
+"""The input of a study as options. Nothing heavy is imported here: the command line reads it at every start."""
 
 from __future__ import annotations
 

@@ -171,9 +171,9 @@ class CompactRows:
     caption: Counts
     count: Counts
     distance: Counts
-    """How many rows behind a matched row the first of a reference stands."""
+    """The distance from a matched row to the first row of a reference."""
     met: Counts
-    """How many rows of references a matched row meets."""
+    """The number of rows of references that a matched row meets."""
 
     def rows(self, table: TextTable) -> NgramRows:
         """Unpack the rows; the table is that of their captions."""

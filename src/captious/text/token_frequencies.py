@@ -23,8 +23,9 @@ class TokenFrequency(CountsState):
     """The number of texts in which each token id of a model occurs; the counts of shards add up."""
 
     model: str
-    """What the ids belong to, which must agree: a model, or a tokenizer."""
+    """The model or tokenizer that the ids belong to; frequencies of different ones cannot be merged."""
     documents: int = 0
+    """The number of texts."""
 
     kind: ClassVar[CountsKind] = CountsKind("captious-token-weights", 1, "token idf", "captious make idf --tokens")
 

@@ -198,8 +198,8 @@ LAST = ("config.json", "captious-encoder.json", "captious-umic.json")
 
 def prepare(out: Path, resume: bool, overwrite: bool) -> None:
     """Raise InputError if the output folder cannot be used; clear the files that a new training replaces."""
-    there = out.exists() and (not out.is_dir() or any(out.iterdir()))
-    if there and not resume and not overwrite and (out / MARKER).exists():
+    is_occupied = out.exists() and (not out.is_dir() or any(out.iterdir()))
+    if is_occupied and not resume and not overwrite and (out / MARKER).exists():
         raise InputError(f"{out}: contains a training already; resume=True continues it, overwrite=True starts again")
     refuse_occupied(out, overwrite or resume, MARKER)
     if resume and not (out / FOLDER / LAST_CHECKPOINT).is_dir():

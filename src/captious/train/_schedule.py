@@ -34,7 +34,7 @@ class EpochPlan:
     seed: int = 0
     processes: int = 1
     total: int | None = None
-    """Steps of the whole training, where they are given instead of epochs."""
+    """Steps of the whole training, if they are given instead of epochs."""
 
     @property
     def in_epoch(self) -> int:

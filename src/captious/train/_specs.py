@@ -227,9 +227,9 @@ def _shuffle_words(units: list[list[str]], chosen: Bools, indices: Ints, seed: i
 def _is_additive(texts: Sequence[str], tokens: TokenLists, first: Ints, encoder: Any) -> bool:
     """Return True if the tokens of whole captions are the concatenated tokens of their units."""
     rows = range(min(CHECKED, len(first) - 1))
-    whole = tokenize_texts(encoder, [" ".join(texts[first[row] : first[row + 1]]) for row in rows])
+    joined = tokenize_texts(encoder, [" ".join(texts[first[row] : first[row + 1]]) for row in rows])
     room = encoder.limit - TokenFrame.of(encoder).size
-    return all(np.array_equal(whole[row], tokens.span(first[row], first[row + 1])[:room]) for row in rows)
+    return all(np.array_equal(joined[row], tokens.span(first[row], first[row + 1])[:room]) for row in rows)
 
 
 @dataclass
@@ -362,13 +362,13 @@ class SpecsMethod(EncoderMethod):
         """Make the objective from captions of which at least two detail units fit."""
         options, settings = self.job.options, self.job.settings
         negatives = NegativeUnits(options.negatives, options.shuffle, options.shuffle_rows, settings.seed)
-        whole, usable, rows = self._build_chains(examples, negatives, model)
-        if len(rows) < len(whole):
-            left = len(whole) - len(rows)
-            self.notes.append(f"{left} of {len(whole)} captions have no two detail units that fit: left out")
-        if options.negatives != "given" and any(example.wrong_units for example in whole):
+        with_units, usable, rows = self._build_chains(examples, negatives, model)
+        if len(rows) < len(with_units):
+            left = len(with_units) - len(rows)
+            self.notes.append(f"{left} of {len(with_units)} captions have no two detail units that fit: left out")
+        if options.negatives != "given" and any(example.wrong_units for example in with_units):
             self.notes.append("the data have wrong_units; negatives='given' would use them")
-        learnt = [whole[row] for row in rows]
+        learnt = [with_units[row] for row in rows]
         towers, images = self.towers(learnt, model)
         full = self.report_cut_texts(tokenize_texts(model, [example.captions[0] for example in learnt]), model)
         return SpecsObjective(
@@ -386,25 +386,25 @@ class SpecsMethod(EncoderMethod):
         """Make the validation by Specificity Rate."""
         source: Source = "given" if self.job.options.negatives == "given" else "dataset"
         negatives = NegativeUnits(source, shuffle=0, seed=self.job.settings.seed)
-        whole, usable, rows = self._build_chains(checks, negatives, model)
-        towers, images, _ = build_towers([whole[row] for row in rows], model, self.job)
+        with_units, usable, rows = self._build_chains(checks, negatives, model)
+        towers, images, _ = build_towers([with_units[row] for row in rows], model, self.job)
         return SpecificityValidation(towers, replace(usable, images=images))
 
     def _build_chains(
         self, examples: Sequence[Example], negatives: NegativeUnits, encoder: Any
     ) -> tuple[list[Example], Chains, Rows]:
-        whole = add_units(examples, self.job.options.grammar)
-        return whole, *build_chains(whole, number_images(whole)[1], negatives, encoder)
+        with_units = add_units(examples, self.job.options.grammar)
+        return with_units, *build_chains(with_units, number_images(with_units)[1], negatives, encoder)
 
 
 def add_units(examples: Sequence[Example], grammar: str = "code") -> list[Example]:
     """Return the examples with detail units: their own, or those parsed from their long caption."""
     bare = [number for number, example in enumerate(examples) if not example.units]
-    whole = list(examples)
+    with_units = list(examples)
     if bare:
         from captious.syntax.units import units
 
         segments = units([examples[number].captions[0] for number in bare], grammar=grammar)
         for number, parts in zip(bare, segments, strict=True):
-            whole[number] = replace(examples[number], units=tuple(parts))
-    return whole
+            with_units[number] = replace(examples[number], units=tuple(parts))
+    return with_units

@@ -85,9 +85,9 @@ class RankingObjective(Objective):
 
     def batch(self, rows: Rows, epoch: int, count: int = 1) -> TrainingBatch:
         """Prepare images, each with its caption and that caption's negatives of this epoch."""
-        numbers, there = self.table.rows(rows, epoch)
+        numbers, present = self.table.rows(rows, epoch)
         pictures = self.pictures.take(self.table.image[rows])
-        return TrainingBatch(pictures, self.texts.take(numbers), torch.from_numpy(there).to(self.backbone.device))
+        return TrainingBatch(pictures, self.texts.take(numbers), torch.from_numpy(present).to(self.backbone.device))
 
     def parts(self, batch: TrainingBatch) -> dict[str, Tensor]:
         """Compute the hinge loss, the share of negatives ranked below the caption, and mean scores."""
@@ -142,11 +142,11 @@ class RankingAccuracy:
         with torch.no_grad():
             for start in range(0, len(self.table.image), CHUNK):
                 rows = np.arange(start, min(start + CHUNK, len(self.table.image)))
-                numbers, there = self.table.rows(rows, 0)
+                numbers, present = self.table.rows(rows, 0)
                 batch = self.pictures.take(self.table.image[rows]), self.texts.take(numbers)
                 logits = self.backbone.logits(*batch).double().cpu().numpy()
-                right += ((logits[:, :1] > logits[:, 1:]) & there).sum(axis=0)
-                total += there.sum(axis=0)
+                right += ((logits[:, :1] > logits[:, 1:]) & present).sum(axis=0)
+                total += present.sum(axis=0)
         shares = {
             kind: _compute_percent(one, of) for kind, one, of in zip(self.table.kinds, right, total, strict=True) if of
         }

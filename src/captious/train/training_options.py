@@ -14,11 +14,11 @@ from captious.errors import InputError
 from captious.options import Argument as Positional
 from captious.options import Missing, Option, Options
 
-# What a fine-tuning needs, where neither the user nor the start says otherwise.
+# Defaults of a fine-tuning.
 START: dict[str, Any] = {"epochs": 10, "batch_size": 256, "lr": 1e-5, "head_lr": 0.0, "augment": 0.0}
-# What a model that starts from nothing needs.
+# Defaults of a model that is trained from random weights.
 NEW = {"lr": 1e-3, "epochs": 20}
-# What new heads on two pretrained towers need.
+# Defaults of new heads on two pretrained towers.
 DUAL = {"lr": 1e-4, "head_lr": 1e-3, "epochs": 20, "batch_size": 512, "augment": 0.5}
 # The same where the image tower is locked, so that one view of each image is seen.
 LOCKED = {"lr": 1e-3, "epochs": 30, "batch_size": 512}
@@ -87,7 +87,7 @@ class Settings(Options):
 
 @dataclass(frozen=True)
 class Training(Options):
-    """What to learn from, and where the model goes."""
+    """The training data, and the folder of the model."""
 
     title = "Data and model"
 

@@ -13,6 +13,7 @@ from tests.studio.studies import OWNER
 
 from captious.data import DEMO
 from captious.errors import InputError
+from captious.stats.looks import look_boundaries
 from captious.studio._study_app import build_app
 from captious.studio.access import Limit, Rules
 from captious.studio.collect._events import collect_answers
@@ -200,6 +201,9 @@ def test_between_looks_the_present_numbers_are_hidden(run, runs, tmp_path):
     images = len({log.tasks()[one.task].item for one in collect_answers(log.events())})
     assert first[0] != now[0] and f"look 2 of 3 at 20 images: now {images}" in shown and 10 < images < 20
     assert f"Now, at {images} images" in hidden and f"Now, at {images} images" not in shown
+    verdict = estimate(tmp_path / "look", {one.name: one for one in runs}, using="rouge", planned=30)
+    width = verdict.forecast(30, look_boundaries([1 / 3, 2 / 3, 1])[-1])
+    assert f"At the last look, 30 images, intervals will be about ± {width:.2f} if the same people rate on." in shown
     log.close()
 
 

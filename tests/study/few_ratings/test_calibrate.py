@@ -172,6 +172,17 @@ def test_a_metric_of_which_lower_is_better_is_turned(made):
     assert list(one.fit.x) == sorted(one.fit.x)
 
 
+def test_a_number_of_which_lower_is_better_is_recognized_by_its_ratings(made):
+    """Perplexity falls in a curve where people rate higher; no registry knows it."""
+    ratings, metric = made
+    ppl = {key: float(np.exp(-4 * value)) for key, value in metric.items()}
+    one = calibrate(ratings, {"ppl": ppl}).calibration
+    other = calibrate(ratings, {"ppl": {key: -value for key, value in ppl.items()}}).calibration
+    assert one.form == other.form == "isotonic"
+    new = np.array([[0.01], [0.5], [3.0], [90.0]])
+    assert one.predict(new) == pytest.approx(other.predict(-new), abs=1e-12)
+
+
 def test_a_file_has_everything_and_reads_back(made, tmp_path):
     ratings, metric = made
     for columns in ({"m": metric}, {"m": metric, "n": {key: -value for key, value in metric.items()}}):

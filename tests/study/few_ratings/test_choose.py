@@ -146,3 +146,32 @@ def test_threshold_needs_good_and_bad_captions():
         find_threshold(ratings, captions, metric="metric", good=6)
     with pytest.raises(InputError, match="at_least=2, expected a share"):
         find_threshold(ratings, captions, metric="metric", good=4, at_least=2)
+
+
+def test_a_threshold_of_a_number_of_which_lower_is_better():
+    """People rate captions with a lower perplexity higher; no metric of the registry has the name."""
+    ratings, captions = make_rated()
+    turned = [{**row, "metric": -row["metric"]} for row in captions]
+    one, other = (find_threshold(ratings, rows, metric="metric", good=4) for rows in (captions, turned))
+    assert other.expression == f"metric <= {-one.best.threshold:.6g}"
+    assert other.best.precision == one.best.precision and other.best.kept == pytest.approx(one.best.kept)
+    assert "metric: lower is better, because people rate captions with lower values higher" in other.remarks
+
+
+def test_a_threshold_refuses_ratings_that_may_be_of_several_systems():
+    ratings, captions = make_rated()
+    both = [{**row, "system": name} for row in captions for name in "ab"]
+    with pytest.raises(InputError, match="is rated without a system, and captions has captions of a and b"):
+        find_threshold(ratings, both, metric="metric", good=4)
+
+
+def test_a_metric_that_falls_and_one_that_rises_do_not_cancel():
+    """The strata of a metric and of its negative together are those of the metric."""
+    captions = make_captions()
+    both = [{**row, "perplexity": 7 - 2 * row["metric"]} for row in captions]
+    one, other = choose(captions, 20, using=["metric"]), choose(both, 20, using=["metric", "perplexity"])
+    ranked = choose([{**row, "same": 3 * row["metric"]} for row in captions], 20, using=["metric", "same"])
+    assert other.rows == ranked.rows
+    strata = {row["id"]: row["stratum"] for row in one.rows}
+    agree = [row["stratum"] == strata[row["id"]] for row in other.rows if row["id"] in strata]
+    assert len(agree) > 12 and np.mean(agree) > 0.8

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import t
 
 from captious.errors import InputError
+from captious.stats.looks import look_boundaries, look_factor
 from captious.study import Ratings, Verdict, estimate, open_ratings, systems
 from captious.study.few_ratings.people_verdict import VarianceParts
 from captious.study.judgments import open_judgments
@@ -71,6 +72,20 @@ def test_everything_rated_agrees_with_study_systems():
     theirs = {one.system: one.mean.value for one in ranking.standings[0].systems}
     assert {one.system: one.mean.value for one in verdict.systems} == pytest.approx(theirs, abs=1e-12)
     assert estimate(ratings).systems[0].mean == verdict.systems[0].mean  # without captions, the rated ones are all
+
+
+def test_captions_count_the_same_however_many_people_rated_them():
+    """Of a: (1 + 3) / 2, 4 and 5, so 11 / 3; the mean of all four ratings would be 13 / 4. Both commands say 11 / 3."""
+    said = {"a": [(1, 3), (4,), (5,)], "b": [(2,), (2, 2, 5), (1,)]}
+    rows = [
+        {"id": str(image), "system": name, "rater": f"r{rater}", "rating": rating}
+        for name, own in said.items()
+        for image, ratings in enumerate(own)
+        for rater, rating in enumerate(ratings)
+    ]
+    mine = {one.system: one.mean.value for one in estimate(rows).systems}
+    theirs = {one.system: one.mean.value for one in systems(rows).standings[0].systems}
+    assert mine == pytest.approx({"a": 11 / 3, "b": 2.0}) and theirs == pytest.approx(mine, abs=1e-12)
 
 
 def test_holm_decides_who_wins():
@@ -276,7 +291,9 @@ def test_equal_ratings_have_the_interval_of_their_number():
     assert any(line.startswith("b: all ratings are 5; its interval [4.444, 5.000]") for line in verdict.remarks)
     all_equal = [{**row, "rating": 3} for row in ratings]
     verdict = estimate(all_equal, captions, using="metric")
-    assert any("all ratings are 3, so scale=... is needed" in line for line in verdict.remarks)
+    assert any("all ratings are 3, so there is no interval" in line for line in verdict.remarks)
+    assert verdict.answer().startswith("No winner yet: a is first (people would rate it 3.00), but")
+    assert np.isnan([one.mean.low for one in verdict.systems]).all() and "nan" not in str(verdict)
 
 
 def test_a_constant_metric_is_left_out():
@@ -538,6 +555,23 @@ def test_the_plan_foretells_the_interval_of_a_larger_study():
     assert told == pytest.approx(found, rel=0.1)  # 0.46 of it if all of the variance shrank
 
 
+def test_the_forecast_is_the_interval_of_a_larger_study():
+    told, found = 0.0, 0.0
+    for seed in range(20):
+        pilot, larger = (estimate(*make_study(200, rated, ("a",), seed), using="metric") for rated in (40, 160))
+        told += pilot.forecast(160)
+        mean = larger.systems[0].mean
+        found += (mean.high - mean.low) / 2
+        now = pilot.systems[0].mean
+        assert pilot.forecast(40) == pytest.approx((now.high - now.low) / 2)
+    assert told == pytest.approx(found, rel=0.05)
+    # At the last of five looks t stands at 2.031 in place of 1.960, of 159 degrees of freedom.
+    wider = look_factor(look_boundaries([0.2, 0.4, 0.6, 0.8, 1.0])[-1], 159) / t.ppf(0.975, 159)
+    assert pilot.forecast(160, look_boundaries([0.2, 0.4, 0.6, 0.8, 1.0])[-1]) == pytest.approx(
+        wider * pilot.forecast(160)
+    )
+
+
 def test_a_plan_beyond_all_captions_asks_for_new_images():
     ratings, captions = make_study(images=60, rated=20)
     verdict = estimate(ratings, captions, using="metric")
@@ -579,3 +613,168 @@ def test_save_and_json(tmp_path):
     data = json.loads(verdict.to_json())
     assert data["answer"].startswith("b wins") and data["plans"][0]["half_width"] == 0.2
     assert len(data["questions"][0]["covariance"]) == 2
+
+
+# Answers without variance
+
+
+def make_pairs(number, preferred=0):
+    return [
+        {"image": f"i{index}", "captions": ["x", "y"], "systems": ["a", "b"], "preferred": preferred}
+        for index in range(number)
+    ]
+
+
+@pytest.mark.parametrize(("number", "p"), [(2, 0.5), (3, 0.25), (5, 0.0625), (6, 0.03125), (10, 2 / 1024)])
+def test_pairs_that_all_agree_have_the_sign_test(number, p):
+    """Two coins fall on the same side every other time: 2 · ½ⁿ. The interval excludes 0 exactly if p is below .05."""
+    verdict = estimate(open_judgments(make_pairs(number)))
+    (contest,) = verdict.contests
+    assert (contest.first, contest.p, contest.p_holm) == ("a", pytest.approx(p), pytest.approx(p))
+    assert (contest.difference.low > 0) == (p < 0.05) == verdict.answer().startswith("a wins: ")
+    # Clopper and Pearson's interval of n of n: (α / 2)^(1 / n).
+    assert contest.difference.low == pytest.approx(0.025 ** (1 / number) - 0.5)
+    mean = verdict.systems[0].mean
+    assert (mean.value, mean.low, mean.high) == pytest.approx((1.0, 0.05 ** (1 / number), 1.0))
+    assert any(f"it is tested by the sign test over {number} images" in line for line in verdict.remarks)
+
+
+def test_pairs_that_are_all_ties_have_no_winner():
+    verdict = estimate(open_judgments(make_pairs(8, None)))
+    assert verdict.contests[0].p == 1.0 and verdict.answer().startswith("No winner yet")
+
+
+@pytest.mark.parametrize(("number", "p"), [(2, 0.5), (4, 0.125), (6, 0.03125)])
+def test_a_difference_that_is_the_same_for_all_images_has_the_sign_test(number, p):
+    """b is better by 1 on every image, which none changes; the interval on 1..5 is 1 − 5 q to 1 + 3 q."""
+    rows = [
+        {"id": str(image), "system": name, "rating": 2 + image % 2 + better}
+        for image in range(number)
+        for name, better in (("a", 0), ("b", 1))
+    ]
+    judged = Ratings(**{**vars(open_ratings(rows)), "scale": (1.0, 5.0)})
+    (contest,) = estimate(judged).contests
+    share = 1 - 0.025 ** (1 / number)
+    assert contest.p == pytest.approx(p)
+    assert (contest.difference.low, contest.difference.high) == pytest.approx((1 - 5 * share, 1 + 3 * share))
+    # What these raters say of captions that they all rated is known.
+    assert estimate(judged, target="ratings").contests[0].p == 0
+
+
+def test_a_look_at_pairs_that_all_agree_spends_little():
+    """Ten of ten at the first of five looks: .05 is not yet spent, so nobody wins."""
+    verdict = estimate(open_judgments(make_pairs(10)), planned=50)
+    assert verdict.contests[0].difference.low < 0 and verdict.answer().startswith("No winner yet")
+    assert verdict.systems[0].mean.low < estimate(open_judgments(make_pairs(10))).systems[0].mean.low
+
+
+def test_a_system_with_equal_ratings_is_not_surer_in_a_difference():
+    """All 5s of ten images can only be too high: t · error reaches as far down as the two-sided interval, 4 (1 − q)."""
+    ratings, captions = make_study(rated=10)
+    equal = [{**row, "rating": 5.0} if row["system"] == "b" else row for row in ratings]
+    judged = open_ratings(equal)
+    judged = Ratings(**{**vars(judged), "scale": (1.0, 5.0)})
+    (contest,) = estimate(judged, captions, using=[]).contests
+    other = estimate(judged, captions, using=[]).systems[1].mean.error
+    own = 4 * (1 - 0.025 ** (1 / 10)) / t.ppf(0.975, 9)
+    assert contest.difference.error == pytest.approx(np.hypot(own, other))
+
+
+def test_raters_count_in_the_difference_from_a_system_with_equal_ratings():
+    ratings, captions = make_study(raters=4)
+    severe = [{**row, "rating": max(1.0, row["rating"] - 2 * (row["rater"] == "r0"))} for row in ratings]
+    equal = [{**row, "rating": 5.0} if row["system"] == "b" else row for row in severe]
+    (contest,) = estimate(equal, captions, using=[]).contests
+    assert contest.degrees < 6  # of 30 images and 4 raters, by Satterthwaite's formula
+
+
+def test_captions_with_the_same_mean_rating_have_an_interval():
+    """Two people who always say 4 and 5: the mean of every caption is 4.5, and no image changes it."""
+    verdict = estimate([{"id": str(image), "ratings": [4, 5] if image % 2 else [5, 4]} for image in range(12)])
+    mean = verdict.systems[0].mean
+    share = 1 - 0.05 ** (1 / 12)
+    assert (mean.value, mean.low, mean.high) == pytest.approx((4.5, 4.5 - 0.5 * share, 4.5 + 0.5 * share))
+
+
+def test_only_a_known_scale_cuts_an_interval():
+    """Ratings 3 4 5: 4 ± 4.30 · 1 / √3. Between the smallest and the largest of three is the mean in 3 of 4 studies."""
+    ratings = [{"id": str(number), "rating": number + 3} for number in range(3)]
+    width = t.ppf(0.975, 2) / 3**0.5
+    mean = estimate(ratings).systems[0].mean
+    assert (mean.low, mean.high) == pytest.approx((4 - width, 4 + width))
+    scaled = estimate(Ratings(**{**vars(open_ratings(ratings)), "scale": (1.0, 5.0)})).systems[0].mean
+    assert (scaled.low, scaled.high) == pytest.approx((4 - width, 5.0))
+
+
+# Which captions the ratings are of, and metrics that say the same
+
+
+def test_ratings_without_a_system_are_not_those_of_every_system():
+    ratings, captions = make_study(names=("a", "b"))
+    unnamed = [{key: value for key, value in row.items() if key != "system"} for row in ratings if row["system"] == "a"]
+    with pytest.raises(
+        InputError, match=r"0 is rated without a system, and captions has captions of a and b with this"
+    ):
+        estimate(unnamed, captions, using="metric")
+    one = [row for row in captions if row["system"] == "a"]
+    assert estimate(unnamed, one, using="metric").systems[0].rated == 30
+
+
+def test_a_metric_that_says_the_same_as_another_is_left_out():
+    ratings, captions = make_study()
+    twice = [{**row, "double": 2 * row["metric"] + 1} for row in captions]
+    verdict = estimate(ratings, twice, using=["metric", "double"])
+    assert "double is not used: it says the same as metric" in verdict.remarks and verdict.using == ("metric",)
+    assert verdict.systems[0].mean == estimate(ratings, captions, using="metric").systems[0].mean
+
+
+def test_two_metrics_that_are_missing_for_the_same_captions():
+    """They share the column that marks the missing ones."""
+    ratings, captions = make_study()
+    gaps = [row | ({"metric": None, "other": None} if index % 10 == 0 else {}) for index, row in enumerate(captions)]
+    verdict = estimate(ratings, gaps, using=["metric", "other"])
+    assert verdict.using == ("metric", "other") and len(verdict.questions[0].slopes["slopes"]) == 3
+
+
+def test_a_metric_that_is_the_same_for_one_system_has_no_slope_of_its_own():
+    ratings, captions = make_study(images=80, rated=40)
+    flat = [{**row, "metric": 1.0} if row["system"] == "a" and int(row["id"]) < 40 else row for row in captions]
+    with pytest.raises(InputError, match="using=metric: metric cannot be used for each system"):
+        estimate(ratings, flat, using="metric", slopes="own")
+
+
+def test_captions_picked_by_a_metric_are_warned_about_although_it_is_not_used():
+    """Only captions with the highest values are rated: among them the metric hardly varies."""
+    _, captions = make_study(images=200, rated=30, names=("a",))
+    best = {row["id"] for row in sorted(captions, key=lambda row: -row["metric"])[:30]}
+    chosen = [{"id": id, "system": "a", "rating": 1 + int(id) % 5} for id in sorted(best)]
+    capped = [{**row, "metric": min(row["metric"], 0.9)} for row in captions]
+    verdict = estimate(chosen, capped, using="metric")
+    assert "metric is not used: it hardly varies among the rated captions" in verdict.remarks
+    assert any(
+        line.startswith("the rated captions are not a random sample: metric is 0.89") for line in verdict.warnings
+    )
+
+
+def test_looks_that_cannot_have_been_are_refused_in_words():
+    ratings, captions = make_study(rated=30)
+    for looked, message in (((30,), "looked=30: only 30 images are rated now"), ((50,), "looked=50: only 30 images")):
+        with pytest.raises(InputError, match=message):
+            estimate(ratings, captions, using="metric", planned=60, looked=looked)
+    for looked in ((20, 10), (0,), (60,), (10, 10)):
+        with pytest.raises(InputError, match="expected increasing numbers of rated images below planned=60"):
+            estimate(ratings, captions, using="metric", planned=60, looked=looked)
+
+
+def test_differences_at_a_look_hold_together_for_all_pairs():
+    """Three pairs of systems: each has the boundary of the level 1 − .05 / 3."""
+    ratings, captions = make_study(images=80, rated=40, names=("a", "b", "c"))
+    verdict = estimate(ratings, captions, using=[], planned=100)
+    boundary = look_boundaries([0.4], 1 - 0.05 / 3)[-1]
+    for one in verdict.contests:
+        width = look_factor(boundary, one.degrees) * one.difference.error
+        assert one.difference.high - one.difference.value == pytest.approx(min(width, 4 - one.difference.value))
+    single = look_factor(look_boundaries([0.4])[-1], verdict.systems[0].degrees)
+    mean = verdict.systems[0].mean
+    assert mean.value - mean.low == pytest.approx(min(single * mean.error, mean.value - 1))
+    assert "hold for all 3 pairs of systems together" in " ".join(str(verdict).split())

@@ -206,6 +206,8 @@ def test_what_cannot_be_audited_is_refused(planted):
         audit(ratings, [{**row, "flat": 1.0} for row in values], judges="flat")
     with pytest.raises(InputError, match="score has one value for all captions of a system, expected one per caption"):
         audit(ratings, [{**row, "score": float(ord(row["system"][0]))} for row in values], judges="score")
+    with pytest.raises(InputError, match="all ratings are 4, so there is nothing to audit with"):
+        audit([{**row, "rating": 4} for row in ratings], values)
     pairs = [{"image": "1", "captions": ["a", "b"], "systems": ["x", "y"], "preferred": 0}] * 2
     with pytest.raises(InputError, match="contains pairs"):
         audit(pairs, values)
@@ -255,3 +257,11 @@ def test_the_correction_uses_the_curve_that_calibrate_chooses(bend, form):
     for one in systems.corrections:
         own = np.array([row["system"] == one.system for row in rows])
         assert one.calibrated == pytest.approx(predicted[own].mean(), abs=1e-9)
+
+
+def test_few_images_are_refused():
+    """Three captions and three coefficients fit without an error, whatever the judge is."""
+    rows = [{"id": str(number), "rating": 1 + number % 5, "m": (number * 7) % 5 + number / 10} for number in range(9)]
+    values = [{"id": row["id"], "m": row["m"]} for row in rows]
+    with pytest.raises(InputError, match="9 images with ratings and values of the judges, expected at least 10"):
+        audit(rows, values)

@@ -54,9 +54,9 @@ def break_down_matches(metric: EmScore, matcher: Matcher) -> Breakdown:
         MarkedText(label, own[0].tokens.names, weights=sum(one.tokens.adds for one in own).tolist())  # type: ignore[union-attr]
         for label, own in zip(label_candidates(number), matches, strict=True)
     ]
-    fine, whole = metric.shares
+    fine, coarse = metric.shares
     name = metric.value[-1].upper()
-    formula = " + ".join(f"{share:g} · {of}" for share, of in ((whole, "coarse"), (fine, name)) if share)
+    formula = " + ".join(f"{share:g} · {of}" for share, of in ((coarse, "coarse"), (fine, name)) if share)
     numbers = [", ".join(f"{key} {value:.4f}" for key, value in one.factors.items()) for own in matches for one in own]
     return Breakdown(
         [part for own in matches for one in own for part in one.parts],
@@ -78,7 +78,7 @@ def _match(metric: EmScore, matcher: Matcher, rank: int, target: Target, share: 
     is_own = left == rank
     texts, others, pairs = matcher.load_sides(target, left[is_own], right[is_own])
     values = match_pairs(texts, others, pairs, positive=metric.rules == "paper")
-    fine, whole = metric.shares
+    fine, coarse = metric.shares
     # The best reference of the fine part need not be that of the coarse part.
     best_fine = int(np.nanargmax(values[:, PARTS.index(metric.value[-1])])) if fine else 0
     best_coarse = int(np.nanargmax(values[:, 3]))
@@ -97,13 +97,13 @@ def _match(metric: EmScore, matcher: Matcher, rank: int, target: Target, share: 
     if is_video:
         # cos(x_end, v̄) = Σ x_end · v_i / (k · ‖v̄‖)
         mean = other.rows.mean(axis=0)
-        wholes = share * whole * (other.rows @ text.whole[0]) / (len(names) * max(float(np.linalg.norm(mean)), 1e-12))
+        wholes = share * coarse * (other.rows @ text.whole[0]) / (len(names) * max(float(np.linalg.norm(mean)), 1e-12))
     parts = [
         *_list_parts(tokens, frames.names, rank, np.zeros(len(tokens.names))),
         *_list_parts(frames, tokens.names, rank, wholes),
     ]
-    if whole and not is_video:
-        adds = share * whole * float(values[best_coarse, 3])
+    if coarse and not is_video:
+        adds = share * coarse * float(values[best_coarse, 3])
         details = {"nearest": f"reference {best_coarse + 1}", "whole": adds}
         parts.append(Contribution("caption and reference as wholes", adds, rank, details))
     factors = {

@@ -195,9 +195,11 @@ class EmScore(EncoderMetric, MeanMetric):
 
     def combine(self, parts: Floats) -> Floats:
         """Return the value from the columns P, R, F and coarse."""
-        fine, whole = self.shares
+        fine, coarse = self.shares
         column = PARTS.index(self.value[-1] if fine else "coarse")
-        values: Floats = parts[:, 3] if not fine else fine * parts[:, column] + (whole * parts[:, 3] if whole else 0.0)
+        values: Floats = (
+            parts[:, 3] if not fine else fine * parts[:, column] + (coarse * parts[:, 3] if coarse else 0.0)
+        )
         return values
 
     @property
@@ -316,9 +318,9 @@ def take_frames(frames: FrameVectors, items: Ints) -> Sequences:
     starts = np.cumsum(counts) - counts
     flat = np.repeat(frames.offsets[items] - starts, counts) + np.arange(counts.sum())
     rows = frames.rows[frames.index[flat]].astype(np.float64)
-    whole = np.add.reduceat(rows, starts)
-    whole /= np.maximum(np.linalg.norm(whole, axis=1, keepdims=True), 1e-12)
-    return Sequences(rows, starts, counts, np.ones(len(rows)), whole, frames.numbers[flat])
+    means = np.add.reduceat(rows, starts)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+    return Sequences(rows, starts, counts, np.ones(len(rows)), means, frames.numbers[flat])
 
 
 def count_token_frequency(encoder: TextEncoder, texts: Sequence[str]) -> TokenFrequency:

@@ -41,7 +41,7 @@ class Similarity:
     lengths: Ints
     """Number of tokens of each candidate, with prefix, start and end token; 0 if it was not encoded."""
     faults: dict[int, str]
-    """Why the image or video of an item could not be used, by the item's index."""
+    """The reason why the image or video of an item could not be used, by the item's index."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counts of the signature about frames of videos."""
 

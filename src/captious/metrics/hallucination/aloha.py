@@ -56,7 +56,7 @@ class MatchedObject(NamedTuple):
 
     name: NamedObject
     nearest: str
-    """The object that it was matched with; empty where none was left for it."""
+    """The object that it was matched with; empty if none was left for it."""
     similarity: float
 
 

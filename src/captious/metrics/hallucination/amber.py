@@ -126,7 +126,7 @@ class Amber(Metric):
     vectors: str = VECTORS
     """A spaCy model with word vectors, or ``none``."""
     cog: Literal["hallu", "nouns"] = "hallu"
-    """What Cog is divided by."""
+    """The divisor of Cog."""
     tagger: Literal["captious", "spacy", "nltk"] = "captious"
 
     name: ClassVar[str] = "amber"
@@ -156,7 +156,7 @@ class Amber(Metric):
 
     @property
     def undefined_reason(self) -> str:
-        """What a caption without nouns, or an image without words, leaves undefined."""
+        """The values that are undefined for a caption without nouns, or an image without words."""
         return (
             "the caption has no noun of AMBER's words" if self.value in ("chair", "cog") else "the image has no words"
         )

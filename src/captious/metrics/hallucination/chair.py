@@ -166,7 +166,7 @@ class Chair(Metric):
 
     @property
     def undefined_reason(self) -> str:
-        """What a caption or an image without objects leaves undefined."""
+        """The values that are undefined for a caption or an image without objects."""
         if self.value == "recall":
             return "no object of the vocabulary is in the image"
         return "the caption names no object of the vocabulary"

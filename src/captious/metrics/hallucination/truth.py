@@ -43,7 +43,7 @@ class ObjectTable:
     sources: Mapping[str, Sequence[Sequence[str]]]
     """The objects of every row, by source."""
     vocabulary: str = ""
-    """The vocabulary that the captions were read with; nothing where the file does not say it."""
+    """The vocabulary that the captions were read with; nothing if the file does not say it."""
     fingerprint: str = ""
 
     def __str__(self) -> str:

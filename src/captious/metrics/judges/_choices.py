@@ -91,9 +91,9 @@ class ChosenAnswer(NamedTuple):
     by_words: bool = False
     """Whether words decided, since the server sent no probabilities of the labels."""
     reason: str = ""
-    """What else is known of it, such as what a second reply said."""
+    """Further facts about the answer, such as the text of a second reply."""
     accepted: bool = False
-    """Whether a second question found the answer right, where the answer is in the model's own words."""
+    """Whether a second question found the answer right, if the answer is in the model's own words."""
     score: float = 0.0
     """The points that the second question gave it."""
 

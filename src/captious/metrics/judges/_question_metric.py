@@ -77,7 +77,7 @@ class AnswerMark(NamedTuple):
     points: float
     verdict: str
     reason: str = ""
-    """What else made it so, such as the parent that was answered no."""
+    """A further reason of the mark, such as the parent that was answered no."""
 
 
 class AskedItem(NamedTuple):
@@ -134,7 +134,7 @@ class QuestionMetric(JudgedMetric):
 
     @property
     def counted(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What the signature counts."""
+        """The counts of the signature."""
         return BY_WORDS, TAKEN_AS_WRONG if self.missing == "wrong" else SKIPPED
 
     @property

@@ -26,7 +26,7 @@ class YesNoAnswer(NamedTuple):
 
     yes: bool
     probability: float
-    """The probability of yes against no; 1 or 0 where words decided."""
+    """The probability of yes against no; 1 or 0 if words decided."""
     by_words: bool = False
     """Whether the server sent no probabilities of yes and no."""
 

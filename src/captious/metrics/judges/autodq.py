@@ -80,7 +80,7 @@ class AutoDQ(FactMetric):
     value: Literal["f1", "recall", "precision"] = "f1"
     """What becomes of the events."""
     empty: Literal["nan", "one"] = "nan"
-    """What a text without events gets."""
+    """The value of a text without events."""
     schema: bool = False
     """Whether the server must make the checks follow a JSON schema, which changes what a model says."""
 
@@ -96,7 +96,7 @@ class AutoDQ(FactMetric):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not F1."""
+        """The label with the name of the value, if it is not F1."""
         return "AutoDQ" if self.value == "f1" else f"AutoDQ {self.value}"
 
     @property

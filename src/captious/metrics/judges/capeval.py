@@ -70,7 +70,7 @@ class CapEval(GroupedQuestions):
 
     @property
     def undefined_reason(self) -> str:
-        """Why a caption has no precision."""
+        """The reason why a caption has no precision."""
         return "the caption answers no question"
 
     @property

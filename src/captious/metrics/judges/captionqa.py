@@ -66,7 +66,7 @@ class CaptionQA(GroupedQuestions):
     value: Literal["score", "accuracy", "cannot"] = "score"
     """What becomes of the answers."""
     credit: float = 0.05
-    """What "cannot" earns above a guess."""
+    """The points that "cannot" earns above a guess."""
     yes_no: Literal["choices", "original"] = "choices"
     """Which questions get no option "cannot"."""
     seed: int = 0
@@ -84,7 +84,7 @@ class CaptionQA(GroupedQuestions):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not the score."""
+        """The label with the name of the value, if it is not the score."""
         return "CaptionQA" if self.value == "score" else f"CaptionQA {self.value}"
 
     @property

@@ -53,7 +53,7 @@ class MatchedFact(NamedTuple):
 
     text: str
     identifier: str = ""
-    """What it is about."""
+    """The subject of the fact."""
     relevant: bool = True
     """Whether it says what is seen, and is not a guess or a comment."""
 
@@ -146,7 +146,7 @@ class DCScore(FactMetric):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not F1."""
+        """The label with the name of the value, if it is not F1."""
         return "DCScore" if self.value == "f1" else f"DCScore {self.value}"
 
     def prepare(self, captions: CaptionSet) -> Shared[JudgeSetup]:

@@ -28,7 +28,7 @@ class DryRun(Result):
     """Plans by the name of the set and the written form of the metric."""
     prices: tuple[float, float]
     warnings: tuple[str, ...] = ()
-    """What could not be asked."""
+    """Warnings about requests that could not be planned."""
     together: CallPlan | None = None
     """The plan of everything, where ``plans`` do not have the questions that show which are shared."""
 

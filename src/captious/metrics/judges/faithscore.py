@@ -107,12 +107,12 @@ class FaithScore(FactMetric):
 
     @property
     def part_unit(self) -> str:  # type: ignore[override]  # by the level
-        """What an explanation lists."""
+        """The noun for a part of an explanation."""
         return "fact" if self.level == "fact" else "sub-sentence"
 
     @property
     def part_columns(self) -> Sequence[Column]:  # type: ignore[override]  # by the level
-        """What an explanation says of each."""
+        """The columns of the details of a part."""
         if self.level == "sentence":
             return Column("verdict", "text"), Column("false facts", "text", key="false_facts")
         return Column("verdict", "text"), Column("category", "text"), Column("p(yes)", key="probability")

@@ -178,7 +178,7 @@ class Fleur(_Rating):
 
     @property
     def fields(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What the prompt has in braces."""
+        """The placeholders of the prompt."""
         return ("caption",) if self.context == "image" else ("references", "caption")
 
     @property

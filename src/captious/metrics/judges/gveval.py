@@ -58,12 +58,12 @@ class GVEval(SmoothedMetric):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the judge sees."""
+        """The input of the judge."""
         return ("image", "references", "judge") if self.mode == "both" else (self.mode, "judge")
 
     @property
     def fields(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What the prompt has in braces."""
+        """The placeholders of the prompt."""
         return ("caption",) if self.mode == "image" else ("references", "caption")
 
     @property

@@ -42,17 +42,17 @@ class JudgeVerdict:
     reason: str = ""
     """The judge's own words."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else is worth showing, such as facts with their verdicts."""
+    """Further details to show, such as facts with their verdicts."""
     parts: Sequence[Contribution] = ()
-    """What adds up to the value, where it is more than one thing, such as the digits that it is an expectation over."""
+    """The parts that add up to the value, if there are several, such as the digits that it is an expectation over."""
     weight: float = 1.0
-    """How much it counts in means: the denominator, where the value is a ratio."""
+    """The weight of the value in means: the denominator, if the value is a ratio."""
     counted: Sequence[str] = ()
     """Names under which the signature counts it; those of the metric's ``counted``."""
     summary: str = ""
-    """What made the value, in a few words; the reason follows it."""
+    """A few words on how the value came about; the reason follows them."""
     sums: Sequence[float] = ()
-    """The row of statistics, where it is another one than value × weight and weight."""
+    """The row of statistics, if it is another one than value × weight and weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class JudgeSetup:
     """A judge with its prompts."""
 
     chat: Judge | None
-    """The model that is asked, or None where every answer is stored in a file."""
+    """The model that is asked, or None if every answer is stored in a file."""
     prompts: Mapping[str, str]
     tables: Mapping[str, QuestionTable] = field(default_factory=dict)
     """Files of questions and of answers, by the parameter that names them."""
@@ -156,19 +156,19 @@ class JudgedMetric(MeanMetric):
     main: ClassVar[str] = "model"
     always_shown: ClassVar[tuple[str, ...]] = ("model",)
     fields: ClassVar[tuple[str, ...]] = ("candidates", "references")
-    """What a prompt must have in braces."""
+    """The placeholders that a prompt must have."""
     parse_rule: ClassVar[str] = "json"
-    """How a reply becomes a value; part of the signature."""
+    """The name of the rule that reads a value from a reply; part of the signature."""
     reply_tokens: ClassVar[int] = 60
     """Length of a usual reply to a first question, for the estimate before a run."""
     candidates_together: ClassVar[bool] = False
     """Whether all candidates of an item are judged as one; otherwise each is, and the item has their mean."""
     counted: ClassVar[tuple[str, ...]] = ()
-    """What the signature counts besides unreadable replies."""
+    """The counts of the signature besides that of unreadable replies."""
     row_size: ClassVar[int] = 2
     """The statistics of a row."""
     part_unit: ClassVar[str] = "verdict"
-    """What a part of an explanation is."""
+    """The noun for a part of an explanation."""
     part_columns: ClassVar[Sequence[Column]] = ()
     """The columns of the details of the verdicts' parts."""
 

@@ -56,13 +56,13 @@ class Match:
     systems: tuple[str, str]
     captions: tuple[str, str]
     opinions: tuple[Preference | Failure, ...] = ()
-    """The preferences in each of ``orders``. Empty where the captions are equal and nothing was asked."""
+    """The preferences in each of ``orders``. Empty if the captions are equal and nothing was asked."""
     orders: tuple[Literal["own", "swapped"], ...] = ("own", "swapped")
     """How the captions are shown in each question: in this order, or in the other."""
 
     @property
     def verdicts(self) -> list[Outcome]:
-        """The opinions in terms of ``systems``; empty where one of them is missing."""
+        """The opinions in terms of ``systems``; empty if one of them is missing."""
         opinions = [one for one in self.opinions if isinstance(one, Preference)]
         if len(opinions) != len(self.orders):
             return []
@@ -73,7 +73,7 @@ class Match:
 
     @property
     def outcome(self) -> Outcome | None:
-        """Which system is better. A verdict that changes with the order is a tie; None where there is none."""
+        """Which system is better. A verdict that changes with the order is a tie; None if there is none."""
         if not self.opinions:
             return "tie"
         verdicts = self.verdicts
@@ -91,7 +91,7 @@ class Match:
 
     @property
     def failure(self) -> str:
-        """Why there is no verdict."""
+        """The reason why there is no verdict."""
         return next((one.reason for one in self.opinions if isinstance(one, Failure)), "")
 
 

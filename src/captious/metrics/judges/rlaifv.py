@@ -73,7 +73,7 @@ class RlaifV(FactMetric):
 
     @property
     def label(self) -> str:
-        """The label with the name of the value, where it is not the ratio."""
+        """The label with the name of the value, if it is not the ratio."""
         return "RLAIF-V" if self.value == "ratio" else f"RLAIF-V {self.value}"
 
     @property

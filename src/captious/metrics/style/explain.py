@@ -163,7 +163,7 @@ class StyleTable(Result):
 
     model: StyleModel
     scores: Mapping[str, Mapping[str, float | None]]
-    """Scores by n-gram and style; None where no style has the n-gram."""
+    """Scores by n-gram and style; None if no style has the n-gram."""
     contrast: Mapping[Weighting, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
     """The same under other weights than CNG."""
 
@@ -262,7 +262,7 @@ class ClosestStyles(Result):
 
     @property
     def caption(self) -> str:
-        """What is explained."""
+        """The item that is explained."""
         return self.why.id
 
     @property

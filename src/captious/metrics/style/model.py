@@ -58,7 +58,7 @@ class Order(NamedTuple):
 
 
 class StyleShares(NamedTuple):
-    """CNG_p(t) = share(t, p) - base(t); share is 0 where t does not occur in p."""
+    """CNG_p(t) = share(t, p) - base(t); share is 0 if t does not occur in p."""
 
     share: Floats
     """ECDF_p(f_p(t)) / occur(t) of each entry; a final 0 serves n-grams that the style does not have (index -1)."""
@@ -89,7 +89,7 @@ class StyleModel:
 
     styles: tuple[str, ...]
     captions: Ints
-    """How many captions each style had."""
+    """The number of captions of each style."""
     tokenizer: str
     vocabulary: list[str]
     orders: tuple[Order, ...]

@@ -248,7 +248,7 @@ class ModelNgrams:
 
     @property
     def captions(self) -> int:
-        """How many captions there are."""
+        """The number of captions."""
         return len(self.table.lengths)
 
     @cached_property

@@ -104,20 +104,20 @@ class GpuPreparation:
     def make_squares(self, images: Sequence[Any]) -> tuple[torch.Tensor, list[int]]:
         """Return squares of all images, n × side × side × 3 bytes, and the indices of undecodable images."""
         torch = require("torch", "clip")
-        whole = [index for index, image in enumerate(images) if isinstance(image, WholeImage)]
+        unprepared = [index for index, image in enumerate(images) if isinstance(image, WholeImage)]
         decoded = [index for index, image in enumerate(images) if torch.is_tensor(image) and image.numel()]
         prepared = [index for index, image in enumerate(images) if isinstance(image, np.ndarray)]
-        broken = sorted(set(range(len(images))).difference(whole, decoded, prepared))
+        broken = sorted(set(range(len(images))).difference(unprepared, decoded, prepared))
         # The resizer returns side × 3 × side (channels in the middle), so all parts have this layout until the end.
         parts = [torch.zeros((len(broken), self.side, 3, self.side), dtype=torch.uint8, device=self.device)]
-        if whole:
-            parts.append(self.resize(self._send_whole([images[index] for index in whole])))
+        if unprepared:
+            parts.append(self.resize(self._send_whole([images[index] for index in unprepared])))
         if decoded:
             parts.append(self.resize(self._flatten_decoded([images[index] for index in decoded])))
         if prepared:
             parts.append(send([images[index] for index in prepared], self.device).transpose(2, 3))
         # The parts are concatenated by kind; `order` restores the order of the input.
-        order = send(np.argsort(broken + whole + decoded + prepared), self.device)
+        order = send(np.argsort(broken + unprepared + decoded + prepared), self.device)
         return torch.cat(parts).index_select(0, order).transpose(2, 3), broken
 
     def _send_whole(self, images: Sequence[WholeImage]) -> FlatImages:

@@ -170,8 +170,8 @@ def _decode_token(tokenizer: Any, before: list[int], token: int) -> str:
     It is decoded together with its predecessor, since many tokenizers drop the leading space of a single token.
     """
     context = [one for one in before if one not in tokenizer.all_special_ids][-1:]
-    whole: str = tokenizer.decode([*context, token], skip_special_tokens=True)
-    return whole[len(tokenizer.decode(context)) :] if context else whole
+    text_with_token: str = tokenizer.decode([*context, token], skip_special_tokens=True)
+    return text_with_token[len(tokenizer.decode(context)) :] if context else text_with_token
 
 
 def _as_list(value: int | list[int] | None) -> list[int]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Frames are sent as JPEG of this quality, their longer side reduced to this number of pixels.
 QUALITY, LONGEST_SIDE = 90, 768
-# What the text of a message says about its frames, before anything else.
+# The first sentence of a message with frames.
 SEVERAL = "These are {number} frames of one video, in order{times}."
 SINGLE = "This is a frame of a video{times}."
 
@@ -114,7 +114,7 @@ def _attach_frames(captions: CaptionSet, rule: FrameRule, most: int) -> tuple[Ca
 
 
 def count_frames(attached: CaptionSet) -> dict[str, int]:
-    """Count what a signature says of the frames of a set: clips that are short, cut or turned."""
+    """Count the clips of a set that are short, end too early or are stored rotated, for signatures."""
     groups = [image for image in attached.images if isinstance(image, ImageGroup)]
     return {name: sum(group.counts.get(name, 0) for group in groups) for name in ("short", "cut", "rotated")}
 
@@ -129,14 +129,14 @@ def encode_frame(image: Image) -> bytes:
 
 
 def describe_times(times: Sequence[float]) -> str:
-    """Return the sentence that says what the images of a message are.
+    """Return the sentence that introduces the images of a message.
 
     >>> describe_times([0.0, 1.25]), describe_times([math.nan, math.nan])
     ('These are 2 frames of one video, in order, at 0.0 s, 1.2 s.', 'These are 2 frames of one video, in order.')
     """
-    known = not any(math.isnan(time) for time in times)
-    shown = f", at {', '.join(f'{time:.1f} s' for time in times)}" if known else ""
-    return (SINGLE if len(times) == 1 else SEVERAL).format(number=len(times), times=shown)
+    has_times = not any(math.isnan(time) for time in times)
+    where = f", at {', '.join(f'{time:.1f} s' for time in times)}" if has_times else ""
+    return (SINGLE if len(times) == 1 else SEVERAL).format(number=len(times), times=where)
 
 
 def _get_stamp(clip: Clip) -> tuple[Any, ...]:

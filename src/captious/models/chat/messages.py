@@ -208,7 +208,7 @@ class Reply:
     tokens: tuple[ReplyToken, ...] = ()
     """Empty if the server sent no probabilities."""
     finish: str = "stop"
-    """Why it stopped: ``stop``, ``length``, ``content_filter``."""
+    """The reason why it stopped: ``stop``, ``length``, ``content_filter``."""
     model: str = ""
     """Model name that the server reports."""
     prompt_tokens: int = 0
@@ -317,8 +317,8 @@ def _select_answer_tokens(tokens: tuple[ReplyToken, ...], text: str) -> tuple[Re
 
 def _read_count(value: Any) -> int | None:
     """Return a token count that a server reports; None if it is missing or impossible."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 <= value <= MOST_TOKENS else None
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and 0 <= value <= MOST_TOKENS else None
 
 
 def _parse_token(entry: Mapping[str, Any]) -> ReplyToken:

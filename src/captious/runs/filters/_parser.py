@@ -178,8 +178,8 @@ class Scanner:
         assert match is not None
         name = match[1] if quoted_name else match[0].rstrip("-.")
         if name not in names:
-            there = format_choices(name, names) if names else "; there is only one run"
-            raise FilterError(f"no system {name[:60]!r}{there}", self.text, at)
+            hint = format_choices(name, names) if names else "; there is only one run"
+            raise FilterError(f"no system {name[:60]!r}{hint}", self.text, at)
         return name, match.end() if quoted_name else at + len(name)
 
     def _find_system_column(self, name: str, system: str, at: int, end: int) -> Token:

@@ -270,11 +270,11 @@ class ShardScoring:
         """Return the metrics for which a part has no values, or values of another corpus; all if there is no part."""
         if summary is None:
             return list(self.metrics)
-        there = {one.metric: one.corpus for one in summary.metrics}
+        stored = {one.metric: one.corpus for one in summary.metrics}
         missing = []
         for metric in self.metrics if summary.items else ():
             key = str(metric)
-            if key not in there or corpora.get(key, there[key]) != there[key]:
+            if key not in stored or corpora.get(key, stored[key]) != stored[key]:
                 missing.append(metric)
         return missing
 
@@ -320,8 +320,8 @@ class ShardScoring:
 
     def _mark_incomplete(self, finished: Mapping[str, PartSummary], left: Mapping[Shard, Sequence[Metric]]) -> None:
         """Mark the run as incomplete if values will change, because the numbers on disk become outdated."""
-        there = {name: {one.metric for one in summary.metrics} for name, summary in finished.items()}
-        again = any(str(metric) in there.get(shard.name, ()) for shard, missing in left.items() for metric in missing)
+        stored = {name: {one.metric for one in summary.metrics} for name, summary in finished.items()}
+        again = any(str(metric) in stored.get(shard.name, ()) for shard, missing in left.items() for metric in missing)
         if again and self.run.marker.complete:
             replace(self.run, marker=replace(self.run.marker, complete=False)).write_marker()
 

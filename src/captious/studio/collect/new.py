@@ -101,6 +101,8 @@ def new_plan(
     }
     for name in reversed(FILES):
         text = _set_key(text, name, values[name])
+    if videos is not None:
+        text = text.replace(f"videos = {values['videos']}\n", f"videos = {values['videos']}\n{_WATCHING}", 1)
     if without:
         text = _set_key(text, "without", _format_list("without", [_make_relative(str(name), path) for name in without]))
     if items is not None:
@@ -120,6 +122,10 @@ def new_plan(
     return _fill_template(text, {len(page.choices) for page in pages})
 
 
+# Follows the line of the videos.
+_WATCHING = """# Whether the answers open only when a rater has watched the video to its end.
+# must_watch = true
+"""
 # The image in the texts of a template, but not in its comments about files.
 _SHOWN = re.compile(r"\b(the|an) image\b")
 

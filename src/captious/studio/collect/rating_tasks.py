@@ -40,7 +40,7 @@ class Task:
     choices: tuple[Choice, ...] = ()
     references: tuple[str, ...] = ()
     things: tuple[str, ...] = ()
-    """What a yes/no list asks about."""
+    """The statements of a yes/no list."""
     heading: str = ""
     """A text above the answer: the style of a ranking, the caption that a picture was painted from."""
     gold: Mapping[str, Any] | None = None
@@ -48,7 +48,7 @@ class Task:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Columns that go through to the export unchanged, such as painter, seed, style and set."""
     explanation: str = ""
-    """What a rater reads after the answer to a task of practice."""
+    """The text that a rater reads after the answer to a practice task."""
     audio: str | None = None
     """File name inside the plan's folder of sounds; pages ask for it by task, never by name."""
     video: str | None = None

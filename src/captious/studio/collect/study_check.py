@@ -79,9 +79,9 @@ class PlanCheck(Result):
     captions: int
     effort: Effort
     detectable: float | None
-    """The difference in tau-b between two metrics that would be found four times in five; None where none applies."""
+    """The difference in tau-b between two metrics that would be found four times in five; None if none applies."""
     page: tuple[str, ...] = ()
-    """What a rater reads on the page of the first task, line by line."""
+    """The text of the page of the first task, line by line."""
 
     def __repr__(self) -> str:
         return f"<PlanCheck {self.plan.path}: {self.effort.tasks} tasks, {len(self.errors)} errors>"

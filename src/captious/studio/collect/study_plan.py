@@ -33,7 +33,7 @@ from captious.studio.collect._wording import Wording, check_language, check_word
 KindName = Literal["ratings", "ranking", "pairs", "yesno", "labels"]
 SourceName = Literal["links", "open"]
 Merge = Literal["majority", "unanimous", "relic"]
-# What a difference between two points of a scale means: only their order, or also their distance.
+# Level of measurement of a scale: differences between its points are only an order, or also a distance.
 Measurement = Literal["ordinal", "interval"]
 # Value of the key `overall` for the mean of all aspects.
 MEAN = "mean"
@@ -84,7 +84,7 @@ class LabelOption:
     key: str = ""
     """The character that chooses it; the number of the label where the file does not say it."""
     text: str = ""
-    """What the rater reads; the name where it is empty."""
+    """The text that the rater reads; if it is empty, the name."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class SurveyQuestion:
     kind: Literal["choice", "number", "text"] = "choice"
     when: Literal["before", "after"] = "before"
     options: tuple[str, ...] = field(default=(), metadata=rule('a list of texts, such as ["yes", "no"]'))
-    """What a choice offers."""
+    """The options of a choice."""
     low: float = 0
     high: float = 1_000_000
     """Least and greatest number that is accepted."""
@@ -277,7 +277,7 @@ class Plan:
         default=(), metadata=rule("a table for each label, that is a line [[options]] before its name and key")
     )
     label: str = "label"
-    """What the label is called in exports, such as age."""
+    """The name of the label in exports, such as age."""
     merge: Merge = "majority"
     votes: int = field(default=1, metadata=rule(low=1, high=1000))
     """Least number of votes for a merged label."""
@@ -313,7 +313,7 @@ class Plan:
 
     @property
     def entrance(self) -> str:
-        """How raters come: links, open, or the name of the panel."""
+        """The way in which raters come: links, open, or the name of the panel."""
         return self.source.name if self.panel is None else self.panel.title
 
     @property

@@ -134,7 +134,7 @@ class _PlanVersion(NamedTuple):
     toml: str
     digest: str
     tasks: int | None
-    """The number of all tasks at that time; None where the beginning did not count them."""
+    """The number of all tasks at that time; None if the beginning did not count them."""
     tasks_digest: str
 
 

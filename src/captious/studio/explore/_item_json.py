@@ -95,11 +95,11 @@ class Records:
 
     def _build_record(self, item: int, rows: Rows) -> dict[str, Any]:
         media = self._media_of(item, rows)
-        key = next(row["id"] for row in rows if row is not None)
+        key, described = next(row["id"] for row in rows if row is not None), _find_references(rows)
         return {
             "item": key,
             "id": key,
-            "references": find_first(rows, "references") or [],
+            "references": described.get("references") or [],
             "fields": {name: text[:FIELD] for name, text in self._get_fields(rows).items()},
             "picture": media.thumbnail,
             "large": media.image,
@@ -110,9 +110,7 @@ class Records:
             "has_video": media.has_video,
             "part": find_part({name: find_first(rows, name) for name in PART}),
             "duration": _to_duration(find_first(rows, DURATION_COLUMN)),
-            "events": find_events(find_first(rows, REFERENCE_EVENT_COLUMN))[
-                : len(find_first(rows, "references") or ())
-            ],
+            "events": find_events(described.get(REFERENCE_EVENT_COLUMN))[: len(described.get("references") or ())],
             "systems": [self._build_system(system, item, row) for system, row in enumerate(rows)],
         }
 
@@ -220,6 +218,12 @@ def _is_track(value: Any) -> bool:
 def find_first(rows: Rows, name: str) -> Any:
     """Return the value of a column in the first run that has one."""
     return next((row[name] for row in rows if row is not None and row.get(name) is not None), None)
+
+
+def _find_references(rows: Rows) -> Mapping[str, Any]:
+    """Return the row of an item in the first run that has references of it, preferably with their times."""
+    described = [row for row in rows if row is not None and row.get("references")]
+    return next((row for row in described if row.get(REFERENCE_EVENT_COLUMN)), described[0] if described else {})
 
 
 def get_texts(row: Mapping[str, Any] | None, name: str) -> list[str]:

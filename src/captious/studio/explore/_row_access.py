@@ -55,8 +55,8 @@ class RunRows:
         start = 0
         for part in self.run.names:
             with self.run.parquet(self.run.items_name(part)) as file:
-                there = set(file.schema_arrow.names)
-                table = self._align_table(file.read([name for name in columns if name in there]), columns)
+                names = set(file.schema_arrow.names)
+                table = self._align_table(file.read([name for name in columns if name in names]), columns)
             if table["id"].null_count:
                 raise InputError(f"{self.run.address}: an item has no id, {WROTE}")
             for batch in table.combine_chunks().to_batches(BATCH):
@@ -99,8 +99,8 @@ class RunRows:
     def _read(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
         part, number = self._groups[group]
         with self.run.parquet(self.run.items_name(part)) as file:
-            there = [name for name in file.schema_arrow.names if columns is None or name in columns]
-            return self._align_table(file.read_row_group(number, there), columns).combine_chunks()
+            names = [name for name in file.schema_arrow.names if columns is None or name in columns]
+            return self._align_table(file.read_row_group(number, names), columns).combine_chunks()
 
     def _align_table(self, table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table of a part with the columns of all parts, in their order and types."""

@@ -49,7 +49,7 @@ class _Measured(NamedTuple):
     """Statistics of a score of one system for some items."""
 
     rows: Rows
-    """One row an item, NaN where it has no value."""
+    """One row an item, NaN if it has no value."""
     metric: Metric | None
     """The metric that aggregates sums of rows; None for the mean."""
 

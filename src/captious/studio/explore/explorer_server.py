@@ -23,7 +23,7 @@ class ExplorerServer:
     link: str
     """URL of the explorer, with the token."""
     warnings: tuple[str, ...] = ()
-    """What is wrong with the runs, such as images that are not found."""
+    """Warnings about the runs, such as images that are not found."""
 
     @classmethod
     def of(

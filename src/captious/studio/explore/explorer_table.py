@@ -115,10 +115,14 @@ class SystemRun:
         """Signatures by the written form of the metric."""
         return {one.metric: one.signature for one in self.run.marker.metrics}
 
-    @property
+    @cached_property
     def has_references(self) -> bool:
-        """Whether its items have references."""
-        return "references" in self.rows.schema.names
+        """Whether any of its items has references."""
+        if "references" not in self.rows.schema.names:
+            return False
+        # A run scored without references has empty lists, which are read in no time.
+        batches = self.rows.read_batches(["id", "references"])
+        return any(len(batch.column("references").flatten()) for batch in batches)
 
     @cached_property
     def fields(self) -> list[str]:
@@ -303,8 +307,8 @@ class ItemTable:
         result: list[list[dict[str, Any] | None]] = []
         for system, run in enumerate(self.runs):
             rows = self.positions[system][np.asarray(items, dtype=np.int64)]
-            there = iter(run.rows.take(rows[rows >= 0].tolist()))
-            result.append([next(there) if row >= 0 else None for row in rows.tolist()])
+            present_rows = iter(run.rows.take(rows[rows >= 0].tolist()))
+            result.append([next(present_rows) if row >= 0 else None for row in rows.tolist()])
         return result
 
     def _read_whole_rows(self, items: Sequence[int]) -> list[list[dict[str, Any] | None]]:
@@ -323,8 +327,8 @@ class ItemTable:
             )  # those of this system's captions
             own = [columns[stored] for stored in names.values()]
             rows = (dict(zip(names, values, strict=True)) for values in zip(*own, strict=True))
-            there = (row is not None for row in columns[f"r{system}"])
-            result.append([row if has else None for row, has in zip(rows, there, strict=True)])
+            is_present = (row is not None for row in columns[f"r{system}"])
+            result.append([row if has else None for row, has in zip(rows, is_present, strict=True)])
         return result
 
     def read_values(self, system: int, score: int, step: int = 1) -> Floats:
@@ -364,7 +368,7 @@ def open_table(
     connection = _open_connection(Path(folder.name), held)
     if len(opened) > 1:
         _refuse_repeated(connection, opened)
-    whole = _load(connection, opened, scores, held)
+    items_table = _load(connection, opened, scores, held)
     if held:  # frees the memory that only loading needs
         connection.close()
         connection = _open_connection(Path(folder.name), held)
@@ -373,7 +377,7 @@ def open_table(
     warnings = tuple(dict.fromkeys(warning for run in opened for warning in run.run.marker.warnings))
     clips = Videos(addresses, videos)
     table = ItemTable(
-        tuple(opened), connection, pictures, scores, warnings, whole, folder=folder, sounds=sounds, videos=clips
+        tuple(opened), connection, pictures, scores, warnings, items_table, folder=folder, sounds=sounds, videos=clips
     )
     if not len(table):
         raise InputError(f"{opened[0].root}: contains no item")

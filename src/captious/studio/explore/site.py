@@ -97,14 +97,14 @@ def _write_images(
         if path and path not in numbers:
             numbers[path] = None
             small = table.pictures.make_thumbnail(*one)
-            whole = make_small_image(str(table.pictures.find_file(*one)[0]), LARGE) if small else None
-            if small and whole:
+            large_image = make_small_image(str(table.pictures.find_file(*one)[0]), LARGE) if small else None
+            if small and large_image:
                 number = len(thumbnails)
                 kind = small[1].partition("/")[2]
                 thumbnails.append(f"thumbnails/{number}.{kind}")
-                large.append(f"images/{number}.{whole[0]}")
+                large.append(f"images/{number}.{large_image[0]}")
                 (folder / thumbnails[-1]).write_bytes(small[0])
-                (folder / large[-1]).write_bytes(whole[1])
+                (folder / large[-1]).write_bytes(large_image[1])
                 numbers[path] = number
         if progress:
             progress(item, len(table))
@@ -150,7 +150,7 @@ def _find_videos(table: ItemTable, most: int, written: str) -> list[tuple[Path, 
 
 
 def _write_videos(table: ItemTable, videos: Sequence[tuple[Path, bool] | None], folder: Path) -> dict[str, Any]:
-    """Copy the videos and write their posters; return the URLs of each item's, None where it has none.
+    """Copy the videos and write their posters; return the URLs of each item's, None if it has none.
 
     A video that browsers do not play is not copied: its strip of frames takes its place.
     """
@@ -186,10 +186,10 @@ def build_data(table: ItemTable) -> dict[str, Any]:
     systems, items, scores = range(len(table.systems)), range(len(table)), range(len(table.scores))
     explorer = Explorer(table)
     records, summaries = Records(explorer, lambda item, rows: Addresses()), Summaries(explorer)
-    whole = records.build_cards(items)
+    cards = records.build_cards(items)
     gaps = [table.read_column(table.get_gap_sql(system)) for system in systems] if table.ratings else None
     return {
-        "ids": [record["id"] for record in whole],
+        "ids": [record["id"] for record in cards],
         "systems": [
             {"name": run.name, "signatures": [run.signatures.get(score.key, "") for score in table.scores]}
             for run in table.runs
@@ -209,12 +209,12 @@ def build_data(table: ItemTable) -> dict[str, Any]:
         "level": summaries.get_level(systems),
         "values": [[np.round(table.read_values(system, score), DECIMALS) for score in scores] for system in systems],
         "lengths": [np.round(table.read_column(table.get_words_sql(system)), 2) for system in systems],
-        "reasons": [_collect_reasons(table, whole, system) for system in systems],
+        "reasons": [_collect_reasons(table, cards, system) for system in systems],
         "shown": list(items),
-        "candidates": [[record["systems"][system]["texts"] for record in whole] for system in systems],
-        "references": [record["references"] for record in whole],
-        **_collect_events(whole, systems),
-        "fields": [record["fields"] for record in whole],
+        "candidates": [[record["systems"][system]["texts"] for record in cards] for system in systems],
+        "references": [record["references"] for record in cards],
+        **_collect_events(cards, systems),
+        "fields": [record["fields"] for record in cards],
         "explanations": [],
         "gaps": gaps,
         "ratings": [

@@ -83,6 +83,19 @@ class LookState:
         times = [number / self.planned for number in (*looked, min(images, self.planned))]
         return f"intervals are ± {look_boundaries(times)[-1]:.2f} standard errors, ± 1.96 if this were the only look"
 
+    def describe_end(self, verdict: Verdict | None) -> str:
+        """Return the forecast of the intervals at the last look, in a sentence; empty without one."""
+        if verdict is None or self.images >= self.planned:
+            return ""
+        boundary = look_boundaries([time / self.planned for time in self.times])[-1]
+        width = verdict.forecast(self.planned, boundary)
+        if not math.isfinite(width):
+            return ""
+        size = f"{width:.2f}" if verdict.questions[0].kind == "mean" else f"{100 * width:.0f} %"
+        return (
+            f"At the last look, {self.planned:,} images, intervals will be about ± {size} if the same people rate on."
+        )
+
 
 @dataclass(frozen=True)
 class LookResult:
@@ -96,6 +109,8 @@ class LookResult:
     hidden: Verdict | None = None
     hidden_at: str = ""
     """A sentence about the answers of the hidden verdict."""
+    forecast: str = ""
+    """A sentence about how wide the intervals will be at the last look."""
     reason: str = ""
     """The reason why there is no verdict."""
 
@@ -173,7 +188,8 @@ def compute_look_result(
         looked = state.past[:-1]
         now = _estimate_answers(plan, tasks, answers, reports, using, state, looked)
         at = f"Look {number} of {len(state.times)}, at {state.images:,} rated images of {state.planned:,} planned ones"
-        return replace(now, shown_at=f"{at}: {state.describe_factor(looked, state.images)}.")
+        shown_at = f"{at}: {state.describe_factor(looked, state.images)}."
+        return replace(now, shown_at=shown_at, forecast=state.describe_end(now.shown))
     now = _estimate_answers(plan, tasks, answers, reports, using, state, state.past)
     factor = state.describe_factor(state.past, state.images) if state.images else ""
     result = LookResult(state, hidden=now.shown, hidden_at=f"Now, at {state.images:,} images: {factor}.")
@@ -184,7 +200,11 @@ def compute_look_result(
     look = _estimate_answers(plan, tasks, answers_at_look, reports, using, state, looked)
     at = f"Look {number} of {len(state.times)}, the answers up to the first {last:,} images"
     return replace(
-        result, shown=look.shown, shown_at=f"{at}: {state.describe_factor(looked, last)}.", reason=look.reason
+        result,
+        shown=look.shown,
+        shown_at=f"{at}: {state.describe_factor(looked, last)}.",
+        forecast=state.describe_end(look.shown),
+        reason=look.reason,
     )
 
 

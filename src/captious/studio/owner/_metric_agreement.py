@@ -44,7 +44,7 @@ class MetricAgreement:
     rated: int
     """Captions, or pairs, with an answer."""
     of: str = ""
-    """What was rated, such as overall."""
+    """The name of the rating, such as overall."""
     reason: str = ""
     level: float = LEVEL
 

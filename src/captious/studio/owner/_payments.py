@@ -27,7 +27,7 @@ class Payment:
 
     rater: str
     person: str
-    """The id on the panel; the name of a rater with a link, where the owner gave one."""
+    """The id on the panel; the name of a rater with a link, if the owner gave one."""
     others: Mapping[str, str]
     """The other parameters of the last visit, such as the id of the submission."""
     status: State

@@ -28,7 +28,7 @@ MOST_POINTS, BINS = 11, 10
 
 @dataclass(frozen=True)
 class AnswerCounts:
-    """How often each answer to a question was given."""
+    """The number of times that each answer to a question was given."""
 
     question: str
     counts: tuple[tuple[str, int], ...]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from captious.studio.collect.log import StudyLog
 
 Row = dict[str, Any]
-# Who was asked for, and who came.
+# Raters that were wanted, and raters that came.
 PARTICIPANTS = "participants.json"
 # File of the answers, by kind of task.
 FILES = {

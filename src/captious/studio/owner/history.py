@@ -26,7 +26,7 @@ class StudyChange:
     """``amended``, ``paused`` or ``resumed``."""
     why: str
     difference: tuple[str, ...]
-    """What changed, a line for each key."""
+    """The changes, a line for each key."""
     answers: int
     """Answers that were stored before it."""
 

@@ -109,7 +109,7 @@ class RaterEvidence:
     seconds: Sequence[float]
     """Time on every page."""
     patterns: Sequence[str]
-    """What was clicked on every page."""
+    """The clicks on every page."""
     repeats: RaterAgreement
     """Agreement with the rater's own first answers."""
     agreement: RaterAgreement
@@ -210,9 +210,9 @@ class RaterProgress:
     comments: int
     flags: tuple[Flag, ...] = ()
     reason: str = ""
-    """Why the owner excluded the rater."""
+    """The owner's reason for excluding the rater."""
     simulated: str = ""
-    """The kind of bot, where the rater is simulated."""
+    """The kind of bot, if the rater is simulated."""
 
 
 # From events to raters

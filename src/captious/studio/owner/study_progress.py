@@ -77,7 +77,7 @@ class Question:
     measurement: Measurement
     alpha: Alpha | None
     reason: str = ""
-    """Why there is no alpha yet."""
+    """The reason why there is no alpha yet."""
 
 
 @dataclass(frozen=True)

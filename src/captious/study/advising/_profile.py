@@ -1,4 +1,4 @@
-"""What captions are like, as far as evidence on metrics depends on it: length, language, references, images."""
+"""The profile of captions on which evidence about metrics depends: length, language, references, images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from captious.captions import CaptionSet
 
 # Words of short, middle and long captions. 20 words are a COCO caption twice over; SPECS calls 60 and more long.
 BANDS = ((1, 20), (21, 60), (61, 10**9))
-# What captions are taken to describe if nobody says it: almost all evidence is on photographs.
+# Default subject of captions: almost all evidence is on photographs.
 DOMAIN = "photographs"
 # Languages that are known by their script.
 WRITTEN = {
@@ -43,7 +43,7 @@ class CaptionProfile:
     images: bool
     language: str
     domain: str
-    """What is described, as far as the search for evidence is concerned."""
+    """The subject of the captions, for the search for evidence."""
     assumed: bool = False
     """Whether nobody said what is described, so that evidence on photographs is taken."""
 

@@ -33,7 +33,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 
 # CIDEr-D scores captions of this many words near 0; the difference in words of the example that shows it.
 LONG, FAR = 61, 20
-# What to do if no metric is proven.
+# Advice if no metric is proven.
 ASK = (
     "captious studio new collects ratings; captious study estimate gets people's verdict from few of them (captious "
     "study plan says how few), and captious study run says whether a judge or a metric agrees with them."
@@ -115,7 +115,7 @@ class MetricAdvice:
     values: Mapping[str, float]
     needs: tuple[str, ...]
     missing: tuple[str, ...]
-    """What the captions do not have of it."""
+    """The inputs of the metric that the captions do not have."""
     seconds: float | None = None
     """The time for all items here, from some of them; None if it was not run."""
     calls: int | None = None
@@ -127,7 +127,7 @@ class MetricAdvice:
 
     @property
     def effort(self) -> str:
-        """What it takes, in words."""
+        """The cost of the metric, in words."""
         if self.calls is not None:
             price = "" if self.cost is None else f", {self.cost:,.2f} USD"
             budget = ", over the budget" if self.over_budget else ""
@@ -200,7 +200,7 @@ class Advice(Result):
 
     @property
     def recommendation(self) -> str:
-        """What to do, in a sentence without its subject."""
+        """The advice, as a sentence without a subject."""
         if self.reported:
             return f"report {join_names([one.label for one in self.reported])}"
         return "no metric here is proven; ask people, or use a judge and audit it"

@@ -9,11 +9,21 @@ from typing import Any, Literal
 import numpy as np
 
 from captious._core.types import Floats, Ints
+from captious.errors import InputError
 from captious.options import Missing
 from captious.stats.auxiliary import Form, choose_form, cross_fit, fill_missing, shape_values, shrink_prediction
 from captious.stats.calibration import fit_isotonic
 from captious.stats.ridge import fit_tuned_ridge
-from captious.stats.survey import Answers, Population, Slopes, SurveyMeans, Target, estimate_means, find_varied
+from captious.stats.survey import (
+    Answers,
+    Population,
+    Slopes,
+    SurveyMeans,
+    Target,
+    center_by,
+    estimate_means,
+    find_varied,
+)
 from captious.study.few_ratings._rated_sample import RatedSample
 
 # Fewest rated images for auxiliary metrics.
@@ -24,6 +34,8 @@ ROUGH = 5
 PER_SLOPE = 20
 # Largest share of captions without a value; a metric with more is left out.
 MISSING_VALUES = 0.3
+# Smallest share of a column's length that the columns before it must not explain.
+REDUNDANT = 1e-5
 # Fewest auxiliary metrics that a cross-fitted ridge combines to one prediction.
 SEVERAL = 3
 
@@ -39,8 +51,8 @@ class EstimateSetting:
     share: float | None
     missing: Missing
     seed: int
-    factor: Callable[[int, float], float] | None
-    """A function from rated images and degrees of freedom to the factor of the standard error; None for Student's t."""
+    factor: Callable[[int, float, float], float] | None
+    """A function from rated images, degrees of freedom and level to the factor of the error; None for Student's t."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +115,9 @@ def choose_columns(
     for column, varies in zip(columns, varied, strict=True):
         if not varies and not column.label.endswith(" missing"):
             remarks.append(f"{column.label} is not used: it hardly varies among the rated captions")
-    kept = [column for column, varies in zip(columns, varied, strict=True) if varies]
+    kept = _drop_redundant(
+        [column for column, varies in zip(columns, varied, strict=True) if varies], population, answers, remarks
+    )
     # A prediction has one slope however many metrics it is made from.
     slopes = 1 if _uses_prediction(kept, setting) else len(kept)
     if setting.slopes == "own" and not _uses_prediction(kept, setting):
@@ -112,6 +126,29 @@ def choose_columns(
         each = f"{PER_SLOPE * slopes} for {slopes} slopes" if slopes > 1 else str(PER_SLOPE)
         remarks.append(f"no auxiliary metric is used: {rated} rated captions, expected at least {each}")
         return []
+    return kept
+
+
+def _drop_redundant(
+    columns: Sequence[AuxiliaryColumn], population: Population, answers: Answers, remarks: list[str]
+) -> list[AuxiliaryColumn]:
+    """Leave out columns that are a combination of those before them: among the rated captions, within systems."""
+    rated = np.unique(answers.item)
+    cell = np.unique(population.cell[rated], return_inverse=True)[1].astype(np.int64)
+    kept: list[AuxiliaryColumn] = []
+    basis: list[Floats] = []  # orthonormal
+    for column in columns:
+        centred = center_by(column.values[rated, None], cell)[:, 0]
+        rest = centred / np.linalg.norm(centred)
+        for one in basis:
+            rest = rest - (one @ rest) * one
+        if np.linalg.norm(rest) < REDUNDANT:
+            if not column.label.endswith(" missing"):
+                others = " + ".join(one.label for one in kept if not one.label.endswith(" missing"))
+                remarks.append(f"{column.label} is not used: it says the same as {others}")
+            continue
+        kept.append(column)
+        basis.append(rest / np.linalg.norm(rest))
     return kept
 
 
@@ -130,9 +167,12 @@ def fit_columns(
     labels = [one.label for one in columns if not one.label.endswith(" missing")]
     values = np.stack([one.values for one in columns], axis=1)
     if not _uses_prediction(columns, setting):
-        means = estimate_means(
-            replace(population, values=values), answers, target=setting.target, slopes=setting.slopes
-        )
+        whole = replace(population, values=values)
+        try:
+            means = estimate_means(whole, answers, target=setting.target, slopes=setting.slopes)
+        except InputError as error:
+            names = " and ".join(labels)
+            raise InputError(f"using={','.join(labels)}: {names} cannot be used for each system ({error})") from None
         return means, {"using": labels, "method": "slopes", "slopes": means.slopes.tolist()}
     counts = np.bincount(answers.item, minlength=len(values))
     rated = np.flatnonzero(counts)

@@ -33,6 +33,7 @@ from captious.stats.calibration import (
     split_curve,
 )
 from captious.stats.ridge import fit_tuned_ridge
+from captious.study.few_ratings._caption_table import choose_direction
 from captious.study.judgments import Preferences, Ratings, as_ratings
 from captious.study.recipes import Recipe
 from captious.study.scores import MetricScores, choose_scores, collect_scores, list_notes
@@ -287,7 +288,8 @@ def _fit_curves(
     score: MetricScores, x: Floats, y: Floats, image: Ints, scale: tuple[float, float], seed: int
 ) -> _Fitted:
     """Fit the line and the monotone curve, and choose the curve only if its error is clearly lower."""
-    choice = choose_curve(x, y, image, scale, score.higher_is_better, seed)
+    rises = score.higher_is_better and choose_direction(score.key, x, y, image) > 0
+    choice = choose_curve(x, y, image, scale, rises, seed)
     candidates = tuple(
         Candidate(score.label, form, compute_errors(predicted, y), form == choice.form)
         for form, predicted in choice.predicted.items()

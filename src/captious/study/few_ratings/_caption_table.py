@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from captious._core.types import Floats
+from captious._core.types import Floats, Ints
 from captious.errors import InputError, format_suggestion
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import get_name, read_rows
@@ -19,6 +19,8 @@ from captious.metrics.registry import parse_all
 from captious.runs.folder import has_runs
 from captious.runs.pairing import find_shared_metrics
 from captious.runs.report import Report
+from captious.stats.correlation import mid_ranks
+from captious.stats.judging import JudgeRegressions
 from captious.study.judgments import Preferences, Ratings
 from captious.study.rating_files import PROBABILITY, STRATUM, read_name, read_number
 from captious.study.scores import ItemIndex, collect_reports, find_column_kinds, is_number
@@ -98,6 +100,20 @@ def find_direction(name: str) -> Literal[1, -1] | None:
     except InputError:
         return None
     return 1 if metrics[0].higher_is_better else -1
+
+
+def choose_direction(name: str, values: Floats, rating: Floats, image: Ints) -> Literal[1, -1]:
+    """Return 1 if higher values of a number are better, -1 if lower ones are.
+
+    A metric declares it. For other numbers lower is better if people rate captions with lower values higher: if the
+    interval of the slope of ratings on ranks is below 0. A few extreme values, as of a perplexity, decide no rank.
+    """
+    if (declared := find_direction(name)) is not None:
+        return declared
+    if len(np.unique(image)) < 2 or np.ptp(values) == 0:
+        return 1
+    _, high = JudgeRegressions(rating, mid_ranks(values), image).slope().interval()
+    return 1 if high >= 0 else -1
 
 
 def read_caption_table(sources: Any, system: str | None = None) -> CaptionTable | None:
@@ -299,6 +315,22 @@ def match_captions(
         )
     renamed = tuple(images.get(image, image) for image in table.images)
     return replace(table, images=renamed), pairs, len(without)
+
+
+def refuse_shared_ratings(table: CaptionTable, ratings: Ratings, matches: Sequence[tuple[int, int]]) -> None:
+    """Raise InputError if ratings without systems match captions of several systems that are not the same text."""
+    if ratings.systems:
+        return
+    first: dict[int, int] = {}
+    for row, item in matches:
+        other = first.setdefault(item, row)
+        same_text = table.texts[row] is not None and table.texts[row] == table.texts[other]
+        if table.systems[row] != table.systems[other] and not same_text:
+            raise InputError(
+                f"{ratings.name}: {ratings.ids[item]} is rated without a system, and {table.name} has captions of "
+                f"{table.systems[other]} and {table.systems[row]} with this id; name the column of the system in the "
+                "ratings, or only the captions of the system that was rated"
+            )
 
 
 def _take_systems(table: CaptionTable, systems: Mapping[str, str]) -> CaptionTable:

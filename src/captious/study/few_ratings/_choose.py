@@ -232,16 +232,21 @@ def allocate_next(
 
 
 def _average_by_image(table: CaptionTable, images: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the mean of the metric over the captions of each image; of several metrics, the mean of their ranks."""
+    """Return the mean of the metric over the captions of each image; of several metrics, the mean of their ranks.
+
+    Ranks that fall as those of the first metric rise, such as those of a perplexity, are reversed: they would cancel.
+    """
     if not names:
         return np.zeros(len(images))
     position = {name: index for index, name in enumerate(images)}
     owner: Ints = np.array([position[image] for image in table.images], dtype=np.int64)
-    columns = []
+    columns: list[Floats] = []
     for name in names:
         values = table.values[name]
         filled = np.where(np.isnan(values), np.nanmean(values), values)
-        columns.append(filled if len(names) == 1 else mid_ranks(filled))
+        ranks = filled if len(names) == 1 else mid_ranks(filled)
+        falls = bool(columns) and float((ranks - ranks.mean()) @ columns[0]) < 0
+        columns.append(-ranks if falls else ranks)
     counts = np.bincount(owner, minlength=len(images))
     result: Floats = np.bincount(owner, np.mean(columns, axis=0), minlength=len(images)) / counts
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def estimate(
     >>> captions = [{"id": i, "system": "a", "length": x} for i, x in enumerate([1, 2, 3, 4, 5, 9])]
     >>> ratings = [{"id": i, "system": "a", "rating": y} for i, y in enumerate([2, 3, 3, 5])]
     >>> estimate(ratings, captions).answer()  # four ratings are too few for a slope
-    'a: people would rate it 3.25 (2.00–5.00).'
+    'a: people would rate it 3.25 (1.25–5.25).'
     """
     setting = _check_options(form, slopes, target, share, level, anytime, planned, looked, missing, seed)
     _check_half_widths(precision, difference)
@@ -275,15 +276,23 @@ def _check_options(
         raise InputError("anytime=True as well as planned=..., expected one of them")
     if looked and not planned:
         raise InputError("looked=... needs planned=..., the number of rated images at the end of the study")
-    factor: Callable[[int, float], float] | None = None
+    if planned and not all(one < two for one, two in pairwise((0, *looked, planned))):
+        numbers = ",".join(map(str, looked))
+        raise InputError(f"looked={numbers}: expected increasing numbers of rated images below planned={planned}")
+    factor: Callable[[int, float, float], float] | None = None
     if anytime:
 
-        def factor(images: int, degrees: float) -> float:
+        def factor(images: int, degrees: float, level: float) -> float:
             return anytime_factor(images, level)
 
     elif planned:
 
-        def factor(images: int, degrees: float) -> float:
+        def factor(images: int, degrees: float, level: float) -> float:
+            if looked and images <= looked[-1]:
+                raise InputError(
+                    f"looked={','.join(map(str, looked))}: only {images} images are rated now, expected numbers of "
+                    "rated images at earlier looks"
+                )
             times = [number / planned for number in (*looked, min(images, planned))]
             return look_factor(look_boundaries(times, level)[-1], degrees)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -15,8 +16,16 @@ from captious.stats.bootstrap import NAN, Estimate
 from captious.stats.ranks import shared_ranks
 from captious.stats.regression import Contrast
 from captious.stats.resampling import holm
-from captious.stats.survey import Answers, MeanContrast, Population, SurveyMeans, constant_interval, wilson_interval
-from captious.stats.tests import t_point
+from captious.stats.survey import (
+    ENOUGH_RATERS,
+    Answers,
+    MeanContrast,
+    Population,
+    SurveyMeans,
+    constant_interval,
+    wilson_interval,
+)
+from captious.stats.tests import t_point, t_tail
 from captious.study.few_ratings._auxiliary_columns import (
     ROUGH,
     AuxiliaryColumn,
@@ -35,6 +44,9 @@ from captious.study.few_ratings.people_verdict import (
     VerdictContest,
 )
 from captious.study.judgments import Ratings
+
+# Largest standard error of differences that are all the same, as a share of the largest possible difference.
+FLAT = 1e-12
 
 
 def estimate_question(
@@ -62,35 +74,69 @@ def estimate_question(
         kind = "win rate"
     elif np.isin(rating, (0, 1)).all():
         kind = "share"
-    limits = (0.0, 1.0) if kind != "mean" else scale or (float(rating.min()), float(rating.max()))
+    ends = (0.0, 1.0) if kind != "mean" else scale or (float(rating.min()), float(rating.max()))
+    # Without a scale the smallest and the largest rating are no limits: of three ratings, the mean of all captions is
+    # outside of them in one study of four.
+    limits = ends if kind != "mean" or scale else (-math.inf, math.inf)
     population = Population(sample.system, sample.image, np.zeros((len(sample.system), 0)), sample.stratum)
     answers = Answers(item, rating, rater if sample.named else None, sample.chance)
     refuse_few(question, ratings.name, sample, item)
     population = merge_strata(population, answers, remarks)
     warnings += warn_answers(answers, population, sample)
     warnings += warn_unjudged(values, ratings)
-    ratings_of = [rating[sample.system[item] == number] for number in range(len(sample.systems))]
-    constant = {number: float(own[0]) for number, own in enumerate(ratings_of) if np.ptp(own) == 0}
-    fit = QuestionFit(sample, population, answers, constant, limits, setting)
+    constant = find_constant(sample, answers)
+    fit = QuestionFit(sample, population, answers, constant, ends, limits, setting)
     used = choose_columns(columns, population, answers, setting, remarks) if fit.has_regression else []
     plain, _ = fit.estimate([])
     with_columns, facts = fit.estimate(used) if used else (plain, {})
     if used and not np.isfinite(with_columns.means).all():
         raise InputError(f"{ratings.name}: the regression on {', '.join(facts['using'])} has no solution")
     for number, value in constant.items():
-        low, high = constant_interval(value, int(plain.rated_images[number]), limits, setting.level)
-        system = sample.systems[number]
-        if limits[0] == limits[1]:
-            remarks.append(f"{question}: all ratings are {value:g}, so scale=... is needed for an interval")
-        else:
-            remarks.append(
-                f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] depends on their number"
-            )
-    if sample.chance is None and used:
-        warnings += check_balance(population, answers, used)
+        remarks.append(
+            _describe_constant(question, sample, number, value, int(plain.rated_images[number]), ends, setting)
+        )
+    if sample.chance is None:
+        # Also of metrics that are not used: one that hardly varies among the rated captions shows how they were picked.
+        warnings += check_balance(population, answers, columns)
     if int(plain.rated_images.min()) < ROUGH:
         remarks.append(f"fewer than {ROUGH} rated images of a system: the interval is rough")
     return fit.make_verdict(question, kind, plain, with_columns, facts, len(rating), scale if kind == "mean" else None)
+
+
+def find_constant(sample: RatedSample, answers: Answers) -> dict[int, float]:
+    """Return the systems, or pairs of systems, whose captions are all rated the same, with that rating.
+
+    If raters are counted, they may differ although the captions do not: then all ratings must be equal.
+    """
+    rating = answers.rating
+    if answers.rater is None or len(np.unique(answers.rater)) < ENOUGH_RATERS:
+        rating = (np.bincount(answers.item, rating) / np.maximum(np.bincount(answers.item), 1))[answers.item]
+    constant = {}
+    for number in range(len(sample.systems)):
+        own = rating[sample.system[answers.item] == number]
+        # Means of the same ratings in another order differ in the last digit.
+        if np.ptp(own) <= 1e-12 * np.abs(own).max():
+            constant[number] = float(own[0])
+    return constant
+
+
+def _describe_constant(
+    question: str,
+    sample: RatedSample,
+    number: int,
+    value: float,
+    images: int,
+    ends: tuple[float, float],
+    setting: EstimateSetting,
+) -> str:
+    """Describe what the interval of captions that are all rated the same depends on."""
+    system = sample.systems[number]
+    if sample.pairs:
+        return f"{system}: all captions have the same answer; it is tested by the sign test over {images} images"
+    if ends[0] == ends[1]:
+        return f"{question}: all ratings are {value:g}, so there is no interval; scale=... gives the ends of the scale"
+    low, high = constant_interval(value, images, ends, setting.level)
+    return f"{system}: all ratings are {value:g}; its interval [{low:.3f}, {high:.3f}] depends on their number"
 
 
 class _PairTest(NamedTuple):
@@ -125,14 +171,21 @@ class QuestionFit:
     answers: Answers
     constant: dict[int, float]
     """Systems whose ratings are all equal, with that rating; no regression can use them."""
+    ends: tuple[float, float]
+    """The scale, or the smallest and the largest rating: what captions that are not rated may get at most."""
     limits: tuple[float, float]
-    """The lowest and the highest value possible, where intervals end."""
+    """The ends of the scale if it is known: intervals are cut there."""
     setting: EstimateSetting
 
     @property
     def has_regression(self) -> bool:
         """Whether the ratings of at least one system differ."""
         return len(self.constant) < len(self.sample.systems)
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether there is a scale, or ratings differ: if all are equal, nothing says how far others may be."""
+        return self.ends[0] < self.ends[1]
 
     def drop_constant(self) -> tuple[Population, Answers]:
         """Return the captions and answers without those of systems whose ratings are all equal."""
@@ -168,8 +221,9 @@ class QuestionFit:
     def estimate(self, columns: Sequence[AuxiliaryColumn]) -> tuple[SurveyMeans, dict[str, Any]]:
         """Estimate the means of all systems.
 
-        A system whose ratings are all equal is left out of the regression. Its mean is that rating. Its variance is
-        chosen so that the t interval is as wide as `constant_interval`.
+        A system whose ratings are all equal is left out of the regression. Its mean is that rating. In differences, its
+        variance is the one whose t interval reaches the farther end of `constant_interval`, two-sided: if all ratings
+        are the best of the scale, the mean can only be lower, so half of the interval's width would be too little.
         """
         if not self.constant:
             return fit_columns(self.population, self.answers, columns, self.setting)
@@ -197,9 +251,10 @@ class QuestionFit:
                 matrix[np.ix_(varied, varied)] = getattr(fit, name)
         for index, value in self.constant.items():
             means[index] = value
-            low, high = constant_interval(value, int(images[index]), self.limits, self.setting.level)
-            degrees = max(images[index] - 1, 1)
-            parts["images"][index, index] = ((high - low) / 2 / t_point(self.setting.level, degrees)) ** 2
+            level = self.setting.level
+            low, high = constant_interval(value, int(images[index]), self.ends, (1 + level) / 2)
+            reach = max(value - low, high - value)
+            parts["images"][index, index] = (reach / t_point(level, max(images[index] - 1, 1))) ** 2
         all_means = SurveyMeans(
             means, slopes, **parts, item_variance=item_variance, fraction=rated / totals, rated=rated,
             rated_images=images, number_raters=raters, strata=strata, target=self.setting.target,
@@ -229,9 +284,12 @@ class QuestionFit:
         """Return the estimate of a mean or share, with an interval that ends at the limits of the scale."""
         error, degrees = contrast.estimate.error, contrast.estimate.degrees
         value, level = contrast.estimate.value + constant, self.setting.level
-        factor = self.setting.factor(self.images, degrees) if self.setting.factor else None
-        if system in self.constant and not self.sample.pairs:
-            low, high = constant_interval(self.constant[system], self.rated_images(system), self.limits, level)
+        factor = self._find_factor(degrees)
+        if system in self.constant:
+            if not self.has_scale:
+                return Estimate(value)
+            images = self.rated_images(system)
+            low, high = constant_interval(value, images, self.ends, self._find_level(factor, degrees))
         elif share:
             value = min(max(value, 0.0), 1.0)
             low, high = wilson_interval(value, error, degrees, level, factor)
@@ -239,9 +297,22 @@ class QuestionFit:
             low, high = Contrast(value, error, degrees).interval(level, factor)
         return Estimate(value, max(low, self.limits[0]), min(high, self.limits[1]), error)
 
+    def _find_factor(self, degrees: float, tests: int = 1) -> float | None:
+        """Return the factor of the standard error at a look, for intervals that hold together for several tests.
+
+        There are no p-values to which Holm's correction could be applied, so the error is divided (Bonferroni).
+        """
+        if self.setting.factor is None:
+            return None
+        return self.setting.factor(self.images, degrees, 1 - (1 - self.setting.level) / tests)
+
+    def _find_level(self, factor: float | None, degrees: float) -> float:
+        """Return the level of an interval that has this factor of the standard error in place of Student's t."""
+        return self.setting.level if factor is None else 1 - 2 * t_tail(factor, degrees)
+
     @property
     def images(self) -> int:
-        """How many images have a rated caption."""
+        """The number of images with a rated caption."""
         return len(np.unique(self.population.image[self.answers.item]))
 
     def rated_images(self, system: int) -> int:
@@ -264,8 +335,9 @@ class QuestionFit:
         share = kind != "mean"
         with_columns = [means.contrast(one) for one in weights]
         without = [plain.contrast(one) for one in weights]
-        # The system that an estimate is of; the win rate of a system is not the mean of one "system" (a pair).
-        system_of = [index if not self.sample.pairs else None for index in range(len(names))]
+        # The only system, or pair of systems, that an estimate is made of; a win rate over several pairs has none.
+        own_means = [np.flatnonzero(one) for one in weights]
+        system_of = [int(own[0]) if len(own) == 1 else None for own in own_means]
         estimates = [self._make_estimate(*each, share) for each in zip(with_columns, constants, system_of, strict=True)]
         ratings_only = [self._make_estimate(*each, share) for each in zip(without, constants, system_of, strict=True)]
         tests = self._test_pairs(means, plain, names, weights)
@@ -339,31 +411,50 @@ class QuestionFit:
                 tests.append(_PairTest(better, worse, contrast, plain_contrast, -0.5 * sign, images))
             return tests
         for one, other in combinations(range(len(names)), 2):
-            first, second = (one, other) if means.means[one] >= means.means[other] else (other, one)
-            gap = weights[first] - weights[second]
-            images = self._count_common(first, second)
-            tests.append(_PairTest(names[first], names[second], means.contrast(gap), plain.contrast(gap), 0.0, images))
+            high, low = (one, other) if means.means[one] >= means.means[other] else (other, one)
+            gap = weights[high] - weights[low]
+            images = self._count_common(high, low)
+            tests.append(_PairTest(names[high], names[low], means.contrast(gap), plain.contrast(gap), 0.0, images))
         return tests
 
     def _list_contests(self, tests: Sequence[_PairTest]) -> list[VerdictContest]:
         """List the tests with intervals and Holm-adjusted p-values; no p-values for one of several looks."""
-        p_values = [test.difference.p for test in tests]
+        # The largest difference of two ratings; of a win rate from one half.
+        widest = 0.5 if self.sample.pairs else self.ends[1] - self.ends[0]
+        most = self.limits[1] - self.limits[0]
+        flat = [self._is_flat(index, test.difference, widest) for index, test in enumerate(tests)]
+        p_values = [
+            test.difference.p if not is_flat
+            # The sign test over images.
+            else min(1.0, 2 * 0.5**test.images) if abs(test.difference.value) > FLAT * widest else 1.0
+            for test, is_flat in zip(tests, flat, strict=True)
+        ]  # fmt: skip
         contests = []
-        for test, p, p_holm in zip(tests, p_values, holm(p_values), strict=True):
+        for test, is_flat, p, p_holm in zip(tests, flat, p_values, holm(p_values), strict=True):
             value, error, degrees = test.difference
-            factor = self.setting.factor(self.images, degrees) if self.setting.factor else None
+            factor = self._find_factor(degrees, len(tests))
             low, high = test.difference.interval(self.setting.level, factor)
-            widest = self.limits[1] - self.limits[0]
-            if widest > 0:
-                low, high = max(low, -widest), min(high, widest)
+            low, high = max(low, -most), min(high, most)
             if self.sample.pairs:
                 low, high = wilson_interval(value + 0.5, error, degrees, self.setting.level, factor)
                 low, high = low - 0.5, high - 0.5
+            if is_flat:
+                level = (1 + self._find_level(factor, degrees)) / 2
+                low, high = constant_interval(value, max(test.images, 1), (-widest, widest), level)
             if self.setting.factor is not None:
                 p = p_holm = NAN
-            estimate = Estimate(value, low, high, error)
+            estimate = Estimate(value, low, high, error) if self.has_scale else Estimate(value)
             contests.append(VerdictContest(test.better, test.worse, estimate, degrees, p, p_holm, test.images))
         return contests
+
+    def _is_flat(self, index: int, difference: Contrast, widest: float) -> bool:
+        """Return True if a difference is the same for all images, such as that of pairs that all agree: no t test.
+
+        What these raters would say of captions that they have all rated is known without error.
+        """
+        if self.sample.pairs and index in self.constant:
+            return True
+        return difference.error <= FLAT * widest and self.setting.target != "ratings"
 
     def _count_common(self, first: int, second: int) -> int:
         """Count the images of which captions of both systems were rated."""

@@ -15,7 +15,13 @@ from captious.options import Missing
 from captious.stats.bootstrap import NAN
 from captious.stats.resampling import sort_ids
 from captious.stats.survey import Answers, Population
-from captious.study.few_ratings._caption_table import CaptionTable, list_rated_systems, make_rated_table, match_captions
+from captious.study.few_ratings._caption_table import (
+    CaptionTable,
+    list_rated_systems,
+    make_rated_table,
+    match_captions,
+    refuse_shared_ratings,
+)
 from captious.study.judgments import Preferences, Ratings, has_named_raters
 from captious.study.rating_files import BATCH, PROBABILITY, STRATUM
 
@@ -63,6 +69,7 @@ def match_ratings(
         matches = [(index, index) for index in range(len(ratings.ids))]
     else:
         table, matches, without = match_captions(table, ratings, missing)
+        refuse_shared_ratings(table, ratings, matches)
         left_out["a rated caption that is not among the captions"] += without
     rated = {table.systems[row] for row, _ in matches}
     unrated = sorted({*table.systems} - rated)

@@ -12,7 +12,7 @@ from captious.render import Cell, Chart, Column, Document, Result, Section, Seri
 from captious.render.document import Value
 from captious.stats.auxiliary import gain_range
 from captious.stats.bootstrap import Estimate
-from captious.stats.looks import find_smallest
+from captious.stats.looks import find_smallest, look_factor
 from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note
 from captious.stats.survey import Target
 from captious.stats.tests import t_point
@@ -24,7 +24,7 @@ NO_GAIN = 1.02
 
 @dataclass(frozen=True)
 class SystemVerdict:
-    """What people would say of all captions of one system."""
+    """The estimated rating of all captions of one system."""
 
     system: str
     ranks: Ranks
@@ -107,14 +107,14 @@ class Gain:
     def __str__(self) -> str:
         number = f"{self.rated:,} rated captions"
         if self.factor < NO_GAIN:
-            return f"The auxiliary metric does not help here: your {number} count as {self.counts_as:,.0f}."
+            return f"Auxiliary metrics do not help here: your {number} count as {self.counts_as:,.0f}."
         low, high = self.rated * self.low, self.rated * self.high
         return f"Your {number} count as {self.counts_as:,.0f} ({low:,.0f}–{high:,.0f})."
 
 
 @dataclass(frozen=True)
 class SizePlan:
-    """How many captions must be rated for a given width, without and with auxiliary metrics."""
+    """The number of captions to rate for a given width, without and with auxiliary metrics."""
 
     half_width: float
     what: str
@@ -206,7 +206,7 @@ class QuestionVerdict:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict(Result):
-    """What people would say of all captions, from the ratings of some: ``questions`` has the rating, then aspects."""
+    """Estimated ratings of all captions, from the ratings of some: ``questions`` has the rating, then aspects."""
 
     name: str
     questions: tuple[QuestionVerdict, ...]
@@ -266,13 +266,28 @@ class Verdict(Result):
             " + ".join(self.using),
         )
 
+    def forecast(self, images: int, boundary: float | None = None) -> float:
+        """Return the half width that the widest interval of a mean will have at this number of rated images.
+
+        The raters stay the same. ``boundary`` is that of a look (`stats.looks.look_boundaries`); by default it is the
+        only one.
+        """
+        parts = self.questions[0].parts
+        if parts is None:
+            raise ValueError("no forecast without a regression")
+        means = parts.means_using if self.using else parts.means
+        return _forecast_width(means, parts, images / parts.images, self.level, grow=False, boundary=boundary)
+
     def answer(self) -> str:
         """Return the verdict in one or two sentences."""
         first = self.questions[0]
         best, *others = first.systems
         format_value = _format_share if first.kind != "mean" else _format_mean
-        value = f"{format_value(best.mean.value, first)} ({format_value(best.mean.low, first, end=True)}–"
-        value += f"{format_value(best.mean.high, first, end=True)})"
+        value = format_value(best.mean.value, first)
+        if not math.isnan(best.mean.low):
+            value += (
+                f" ({format_value(best.mean.low, first, end=True)}–{format_value(best.mean.high, first, end=True)})"
+            )
         verb = {
             "mean": f"people would rate it {value}",
             "share": f"{value} of its captions are {first.good}",
@@ -364,9 +379,14 @@ class Verdict(Result):
             for one in questions
             for test in one.contests
         ]
-        note = "p: t test, two-sided, by leaving out images and raters; Holm's correction over the pairs of systems"
+        note = (
+            "p: t test, two-sided, by leaving out images and raters (sign test if all images agree); Holm's correction "
+            "over the pairs of systems"
+        )
         if self.factor:
             note = "without p-values: they are valid for one look only; a difference counts if its interval excludes 0"
+            if (number := max(len(one.contests) for one in questions)) > 1:
+                note += f". Intervals are as wide as needed to hold for all {number} pairs of systems together"
         return Table(key, "Each two systems", columns, rows, note)
 
     def data(self) -> dict[str, Any]:
@@ -403,6 +423,33 @@ def _compute_rater_limit(part: VarianceParts, raters: int, level: float) -> floa
     return t_point(level, raters - 1) * math.sqrt(part.raters) if raters > 1 else 0.0
 
 
+def _forecast_width(
+    variances: Sequence[VarianceParts],
+    parts: PlanParts,
+    times: float,
+    level: float,
+    grow: bool = True,
+    boundary: float | None = None,
+) -> float:
+    """Return the half width of the widest interval with ``times`` as many rated captions; infinite if they are too few.
+
+    ``grow`` and ``boundary`` are explained in `_find_needed` and `Verdict.forecast`.
+    """
+    raters = parts.raters * times if grow else parts.raters
+    degrees = parts.images * times - parts.strata
+    if parts.raters:
+        degrees = min(degrees, raters - 1)
+    if degrees < 1:
+        return math.inf
+    point = t_point(level, degrees) if boundary is None else look_factor(boundary, degrees)
+    share = 1 / times if grow else 1.0
+    rated = parts.rated / parts.captions
+    # What these raters would say is known of the captions that they rated.
+    unknown = (1 - rated * times) / (1 - rated) if parts.target == "ratings" and rated < 1 else 1.0
+    variance = (unknown * (one.forecast(times, rated) + one.raters * share) for one in variances)
+    return max(point * math.sqrt(max(one, 0.0)) for one in variance)
+
+
 def _find_needed(
     variances: Sequence[VarianceParts], parts: PlanParts, half_width: float, level: float, grow: bool = True
 ) -> int | None:
@@ -416,20 +463,7 @@ def _find_needed(
         return None
 
     def is_enough(number: int) -> bool:
-        times = number / parts.rated
-        raters = parts.raters * times if grow else parts.raters
-        degrees = parts.images * times - parts.strata
-        if parts.raters:
-            degrees = min(degrees, raters - 1)
-        if degrees < 1:
-            return False
-        quantile = t_point(level, degrees)
-        rater_factor = 1 / times if grow else 1.0
-        rated = parts.rated / parts.captions
-        # For the target `ratings`, what these raters would say is known for the captions that they have rated.
-        unknown = (1 - rated * times) / (1 - rated) if parts.target == "ratings" and rated < 1 else 1.0
-        forecasts = (unknown * (part.forecast(times, rated) + part.raters * rater_factor) for part in variances)
-        return all(quantile * math.sqrt(max(variance, 0.0)) <= half_width for variance in forecasts)
+        return _forecast_width(variances, parts, number / parts.rated, level, grow) <= half_width
 
     if parts.target != "world" and not is_enough(parts.captions):
         return None

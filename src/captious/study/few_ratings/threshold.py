@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from captious._core.types import Floats
 from captious._version import __version__
 from captious.errors import InputError
 from captious.options import LEVEL, Missing, Reading
@@ -16,7 +17,13 @@ from captious.render.document import Value
 from captious.stats.bootstrap import Estimate
 from captious.stats.shares import estimate_shares, number_clusters
 from captious.study._statistic_columns import list_left_out
-from captious.study.few_ratings._caption_table import find_direction, match_captions, read_caption_table
+from captious.study.few_ratings._caption_table import (
+    choose_direction,
+    find_direction,
+    match_captions,
+    read_caption_table,
+    refuse_shared_ratings,
+)
 from captious.study.judgments import Ratings, as_ratings
 from captious.study.load import load_ratings
 from captious.study.recipes import find_recipe_for
@@ -160,27 +167,29 @@ def find_threshold(
     if table is None:
         raise InputError("no captions; name a run, or a file with a row per caption")
     table, matches, without = match_captions(table, judged, missing)
+    refuse_shared_ratings(table, judged, matches)
     (name,) = table.names_of([metric], "metric")
     values, label = table.values[name], table.labels.get(name, name)
     matches = [(row, item) for row, item in matches if not np.isnan(values[row])]
     if not matches:
         raise InputError(f"{judged.name}: no rated caption has a value of {label}")
-    higher = find_direction(name) != -1
-    sign = 1.0 if higher else -1.0
-    x = np.array([sign * values[row] for row, _ in matches])
-    is_good = np.array([judged.mean[item] >= good for _, item in matches])
+    rating: Floats = judged.mean[[item for _, item in matches]]
+    is_good = (rating >= good).astype(np.float64)[:, None]
     if is_good.all() or not is_good.any():
         which = "every" if is_good.all() else "no"
         raise InputError(f"{judged.name}: {which} rated caption has a mean rating of {good:g} or more; expected some")
     cluster = number_clusters([table.images[row] for row, _ in matches])
+    x: Floats = values[[row for row, _ in matches]]
+    higher = choose_direction(name, x, rating, cluster) > 0
+    sign = 1.0 if higher else -1.0
+    x = sign * x
     thresholds = np.unique(np.quantile(x, np.arange(STEPS) / STEPS, method="higher"))
     # Rated captions × thresholds: 1 if the caption is kept, is kept and good, is good.
     kept = (x[:, None] >= thresholds).astype(np.float64)
-    kept_and_good = kept * is_good[:, None]
-    good_captions = np.repeat(is_good[:, None], len(thresholds), axis=1) * 1.0
+    kept_and_good = kept * is_good
     precisions = estimate_shares(kept_and_good, kept, cluster, level)
-    recalls = estimate_shares(kept_and_good, good_captions, cluster, level)
-    base = estimate_shares(is_good[:, None] * 1.0, np.ones((len(x), 1)), cluster, level)[0]
+    recalls = estimate_shares(kept_and_good, np.repeat(is_good, len(thresholds), axis=1), cluster, level)
+    base = estimate_shares(is_good, np.ones((len(x), 1)), cluster, level)[0]
     all_values = values[~np.isnan(values)]  # of rated and unrated captions
     rows = [
         ThresholdRow(float(sign * threshold), precision, recall, float((sign * all_values >= threshold).mean()))
@@ -193,6 +202,8 @@ def find_threshold(
     remarks = [f"{len(x):,} rated captions of {int(cluster.max()) + 1:,} images"]
     remarks += list_left_out(judged.dropped)
     remarks += [f"left out: {without:,} (a rated caption that is not among the captions)"] if without else []
+    if not higher and find_direction(name) is None:
+        remarks.append(f"{label}: lower is better, because people rate captions with lower values higher")
     remarks.append("the threshold was chosen by these ratings: check its precision on others")
     return ThresholdCurve(
         judged.name, name, label, higher, good, at_least, tuple(rows), best, base, level,

@@ -36,7 +36,7 @@ from captious.stats.kendall import Kendall
 from captious.stats.resampling import bootstrap_weights, holm, sum_clusters
 from captious.stats.survey import center_by
 from captious.study.few_ratings._auxiliary_columns import EstimateSetting, prepare_columns
-from captious.study.few_ratings._caption_table import find_direction, read_caption_table
+from captious.study.few_ratings._caption_table import choose_direction, find_direction, read_caption_table
 from captious.study.few_ratings._question_estimate import estimate_question
 from captious.study.few_ratings._rated_sample import RatedSample, match_ratings
 from captious.study.few_ratings.people_verdict import QuestionVerdict
@@ -55,6 +55,8 @@ from captious.text.ngram_tables import count_words
 
 # The effect of length is stated for this many more words.
 WORDS = 10
+# Fewest rated images: with fewer, a regression on two or three numbers may fit them all.
+LEAST_IMAGES = 10
 # Fewest judges for generators × judges: two standardized values are always +1 and −1.
 MATRIX_JUDGES = 3
 ONE_BY_ONE = "The judges saw captions one at a time: a bias for the first or second of two cannot be known."
@@ -226,6 +228,8 @@ class _AuditRows:
         values = np.stack([sample.table.values[key] for key in judges], axis=1)[sample.item]
         rating = ratings.mean[sample.row]
         used = ~np.isnan(values).any(axis=1) & ~np.isnan(rating)
+        if used.any() and np.ptp(rating[used]) == 0:
+            raise InputError(f"{ratings.name}: all ratings are {rating[used][0]:g}, so there is nothing to audit with")
         words = _count_lengths(sample, ratings)
         for key, column in zip(judges, values[used].T, strict=True):
             if used.sum() < 3 or np.ptp(column) == 0:
@@ -238,8 +242,11 @@ class _AuditRows:
                 raise InputError(
                     f"{ratings.name}: {key} has one value for all captions of a system, expected one per caption"
                 )
-        if len(np.unique(sample.image[item])) < 3:
-            raise InputError(f"{ratings.name}: fewer than 3 images with ratings and values of the judges")
+        if (images := len(np.unique(sample.image[item]))) < LEAST_IMAGES:
+            raise InputError(
+                f"{ratings.name}: {images} images with ratings and values of the judges, expected at least "
+                f"{LEAST_IMAGES}: the regressions of fewer have no error"
+            )
         return cls(
             tuple(judges),
             rating[used],
@@ -264,16 +271,11 @@ def _choose_judges(sample: RatedSample, judges: Sequence[str] | str) -> list[str
 def _reverse_judges(sample: RatedSample, rows: _AuditRows) -> tuple[RatedSample, dict[str, float]]:
     """Reverse the judges whose lower values are better: the new value is a total − the old value.
 
-    Return the sample, and the total of each reversed judge. A metric declares its direction. Of other numbers lower
-    values are better if the interval of the slope is below 0.
+    Return the sample, and the total of each reversed judge. `choose_direction` says which judges are reversed.
     """
     values, totals = dict(sample.table.values), {}
     for key, judge in zip(rows.judges, rows.values.T, strict=True):
-        direction = find_direction(key)
-        if direction is None:
-            _, high = JudgeRegressions(rows.rating, judge, rows.image).slope().interval()
-            direction = 1 if high >= 0 else -1
-        if direction < 0:
+        if choose_direction(key, judge, rows.rating, rows.image) < 0:
             # Reversed within its range, so that the values of a judge that says yes or no remain 0 and 1.
             totals[key] = float(np.nanmin(values[key]) + np.nanmax(values[key]))
             values[key] = totals[key] - values[key]

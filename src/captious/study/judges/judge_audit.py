@@ -135,7 +135,7 @@ class SelfPreference:
     system: str
     other: str
     difference: Contrast
-    """How much higher this judge puts its system than the other judge does, in points of people's ratings."""
+    """The difference between the two judges' values of the system, in points of people's ratings."""
     p_holm: float
 
 

@@ -53,13 +53,13 @@ class Analysis:
     warnings: tuple[str, ...] = ()
     progress: Callable[[str], None] = field(default=lambda step: None)
     where: str = field(default="", kw_only=True)
-    """The filter that the captions passed; empty where there is none."""
+    """The filter that the captions passed; empty if there is none."""
     digits: int | None = field(default=None, kw_only=True)
     """Decimals to which values were rounded; None if they were not."""
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """What tables call each metric, by its key."""
+        """The name of each metric in tables, by its key."""
         return {score.key: score.label for score in self.scores}
 
     @property
@@ -151,6 +151,7 @@ class Analysis:
         """Everything that moves the numbers, on one line."""
         parts = [
             f"study:{self.ratings.name}",
+            *([f"rating:{self.ratings.aspect}"] if self.ratings.aspect else []),
             *([f"where:{self.where}"] if self.where else []),
             f"statistic:{self.statistic}",
             f"rows:{self.rows}",

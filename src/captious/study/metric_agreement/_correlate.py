@@ -129,7 +129,7 @@ def correlate(
 
 
 def _set_language(ratings: Ratings | Preferences, language: str | None) -> Ratings | Preferences:
-    """Return the ratings with the language of their captions, where one is named."""
+    """Return the ratings with the language of their captions, if one is named."""
     if language is None or ratings.captions is None:
         return ratings
     changed = replace(ratings, captions=set_language(ratings.captions, language))

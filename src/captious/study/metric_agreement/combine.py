@@ -81,7 +81,7 @@ class Chosen:
 
 @dataclass(frozen=True, repr=False)
 class Combination(Result):
-    """What metrics gain from others that are added to them."""
+    """The gain of metrics from others that are added to them."""
 
     name: str
     added: tuple[Added, ...]

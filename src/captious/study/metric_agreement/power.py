@@ -1,4 +1,4 @@
-"""How many captions must be rated before a difference between two metrics would show."""
+"""The number of captions that must be rated to detect a difference between two metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALIBRATION = 20_000
 
 @dataclass(frozen=True, repr=False)
 class Power(Result):
-    """What a planned study could show."""
+    """The power of a planned study."""
 
     items: int
     raters: int
@@ -265,7 +265,7 @@ class _Captions:
     errors: Sequence[Floats]
     """Of each metric, correlated with those of the others."""
     counts: Floats
-    """How many raters gave each point of the scale, captions × levels."""
+    """The number of raters that gave each point of the scale, captions × levels."""
 
     def metric(self, load: float, index: int = 0) -> Floats:
         """Return the values of a metric that correlates with quality at ``load``."""

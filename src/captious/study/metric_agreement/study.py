@@ -72,7 +72,7 @@ class Study(Analysis, Result):
     """Which metrics agree with people, with intervals, tests and ranks."""
 
     machines: Study | None = None
-    """The same study without the captions that people wrote, where the recipe names their system."""
+    """The same study without the captions that people wrote, if the recipe names their system."""
 
     def __repr__(self) -> str:
         return f"<Study {PurePath(self.ratings.name).name}: {', '.join(self.labels.values())} by {self.statistic}>"
@@ -156,7 +156,8 @@ class Study(Analysis, Result):
         equal = [self.labels[key] for key in self.order[1:] if {*self.ranks[best]} & {*self.ranks[key]}]
         worse = len(self.order) - 1 - len(equal)
         if not equal:
-            rest = "the other metric is" if worse == 1 else f"all {worse} other metrics are"
+            others = {1: "the other metric is", 2: "both other metrics are"}
+            rest = others.get(worse, f"all {worse} other metrics are")
             return [f"{label} agrees best with people: ", *value, f"; {rest} significantly worse."]
         rest = f"; {count_noun(worse, 'metric')} {'is' if worse == 1 else 'are'} significantly worse" if worse else ""
         return [

@@ -58,10 +58,10 @@ def systems(
 ) -> SystemRanking:
     """Compute which system people prefer, from ratings, rankings or pairs whose systems are known.
 
-    Ratings and rankings give the mean of each system, and the difference of every two; pairs and rankings give win
-    rates, and Bradley–Terry strengths in Elo points, a tie being half a win. P-values are from a permutation test that
-    swaps the two systems within images, or from the paired bootstrap if raters are drawn too. Holm's correction is over
-    all pairs.
+    Ratings and rankings give the mean of each system over its captions, which count the same however many people rated
+    them, and the difference of every two; pairs and rankings give win rates, and Bradley–Terry strengths in Elo points,
+    a tie being half a win. P-values are from a permutation test that swaps the two systems within images, or from the
+    paired bootstrap if raters are drawn too. Holm's correction is over all pairs.
 
     Parameters
     ----------
@@ -312,16 +312,18 @@ def _rank_systems(
     item, column = np.nonzero(~np.isnan(values))
     rating, system = values[item, column], answers.systems_of(ratings)[item]
     cells = _Cells.of(answers.image[item], answers.rater[column])
+    # Captions count the same, however many people rated them; `study estimate` weighs them so too.
+    weight = 1.0 / np.bincount(item)[item]
     counts = np.bincount(system, minlength=len(answers.systems))
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.bincount(system, rating, minlength=len(counts)) / counts
+        means = np.bincount(system, weight * rating, minlength=len(counts)) / np.bincount(
+            system, weight, minlength=len(counts)
+        )
     order = [int(index) for index in np.argsort(-means, kind="stable") if counts[index]]
     names = [answers.systems[index] for index in order]
-    # For each system the (sum, number) of its ratings in each cell; beside one another they are the rows that are
-    # drawn. Values are named by numbers: "0" is the mean of the best system, "0 2" its difference from the third.
-    sides = [
-        cells.sums(np.stack([rating, np.ones(len(rating))], axis=1) * (system == index)[:, None]) for index in order
-    ]
+    # For each system the weighted (sum, number) of its ratings in each cell; beside one another they are the rows that
+    # are drawn. Values are named by numbers: "0" is the mean of the best system, "0 2" its difference from the third.
+    sides = [cells.sums(np.stack([weight * rating, weight], axis=1) * (system == index)[:, None]) for index in order]
     pairs = list(combinations(range(len(order)), 2))
 
     def aggregate(sums: Floats) -> dict[str, Floats]:

@@ -18,16 +18,16 @@ from captious.stats.ranks import Ranks, format_ranks, rank_breaks, rank_note
 from captious.stats.tests import count_needed
 from captious.study._statistic_columns import list_left_out
 
-# What the bootstrap draws.
+# Units that the bootstrap draws.
 Over: TypeAlias = Literal["images", "images+raters"]
 POWER = 0.8
-# What ratings are called that are ranks; every ranking compares its systems two at a time.
+# Name of ratings that are ranks; every ranking compares its systems two at a time.
 RANK = "rank"
 
 
 @dataclass(frozen=True)
 class SystemMean:
-    """What people said of one system."""
+    """The mean rating of one system."""
 
     system: str
     ranks: Ranks
@@ -66,7 +66,7 @@ class QuestionRanking:
 
 @dataclass(frozen=True)
 class SystemPower:
-    """What these ratings could have shown: normal test, the largest standard error of a difference."""
+    """The power of these ratings: a normal test with the largest standard error of a difference."""
 
     error: float
     detectable: float
@@ -93,7 +93,7 @@ class SystemRanking(Result):
     over: Over
     signature: str
     counts: str
-    """How many answers of how many people this rests on, as a line."""
+    """The numbers of answers and people that the result is based on, as a line."""
     test: str
     resampling: Resampling
     """How the intervals were made; over raters they are always those of Student's t."""
@@ -101,7 +101,7 @@ class SystemRanking(Result):
     remarks: tuple[str, ...] = ()
     """Further notes, such as the columns that were read."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many rows or answers were left out at reading, by reason."""
+    """The number of rows or answers that were left out at reading, by reason."""
 
     def __repr__(self) -> str:
         return f"<SystemRanking {PurePath(self.name).name}: {', '.join(self.order)}>"

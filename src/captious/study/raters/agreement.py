@@ -58,7 +58,7 @@ class RaterDiagnostics:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a person reaches in the place of a metric, averaged over raters left out one at a time."""
+    """The score of a person who is treated as a metric; the mean over raters, left out one at a time."""
 
     tau_b: Estimate
     tau_c: Estimate
@@ -68,7 +68,7 @@ class Ceiling:
 
 @dataclass(frozen=True, repr=False)
 class Agreement(Result):
-    """How far raters agree."""
+    """Agreement of raters."""
 
     name: str
     alpha: Alpha
@@ -77,7 +77,7 @@ class Agreement(Result):
     resampling: Resampling
     warnings: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many rows, ratings or captions were left out at reading, by reason."""
+    """The number of rows, ratings or captions that were left out at reading, by reason."""
     read: str = ""
     """The columns and files that were read."""
 
@@ -206,7 +206,9 @@ def compute_ceiling(ratings: Ratings, resampling: Resampling = Resampling()) -> 
     each = [_make_statistic(*_compare_with_others(ratings, index)) for index in range(ratings.values.shape[1])]
     comparable = [statistic for statistic in each if statistic is not None]
     if not comparable:
-        raise InputError(f"{ratings.name}: no rater can be compared with others, expected two who rated the same items")
+        raise InputError(
+            f"{ratings.name}: no rater can be compared with others, expected two who rated three of the same items"
+        )
 
     def mean(weights: Floats) -> dict[str, Floats]:
         values = [statistic(weights) for statistic in comparable]

@@ -49,7 +49,7 @@ class PairsAgreement(Result):
     resampling: Resampling
     warnings: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many pairs or answers were left out at reading, by reason."""
+    """The number of pairs or answers that were left out at reading, by reason."""
     read: str = ""
     """The columns and files that were read."""
 

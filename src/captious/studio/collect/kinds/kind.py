@@ -32,7 +32,7 @@ class Gap:
     field: str
     """Name of the form field."""
     message: str
-    """What the rater reads, such as: Caption 2 has no rating for fluency."""
+    """The text that the rater reads, such as: Caption 2 has no rating for fluency."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class GradedAnswer:
     """One part of an answer with the expected one, as a rater reads it."""
 
     about: str
-    """What the answer is about, such as: Caption 2. Empty where a page asks one thing."""
+    """The subject of the answer, such as: Caption 2. Empty if a page asks one thing."""
     given: str
     expected: str
     right: bool
@@ -61,7 +61,7 @@ class TaskKind(ABC):
     measurement: ClassVar[Measurement]
     """Level of measurement at which agreement is computed, unless the plan names another."""
     needs: ClassVar[str]
-    """What a subject must have to be asked about, in words."""
+    """The condition that a subject must meet, in words."""
 
     @abstractmethod
     def split_pages(
