@@ -329,7 +329,7 @@ class Results:
 
     def check_claims(self, quick: bool = False) -> str:
         """Return the sentences of the paper with our differences, the published ones behind them."""
-        rows = [["the paper", "our differences (published)", "ours"]]
+        rows = [["the paper", "our differences (those of the printed values)", "ours"]]
         for claim, differences in self.claims.items():
             shown = []
             for row in differences:

@@ -34,7 +34,8 @@ from captious.reproductions import find_entry
 from captious.syntax.objects import open_vocabulary
 
 TAGGER = "averaged_perceptron_tagger_eng"
-REMEMBERED = "from memory of the paper"
+# The texts of these papers were not at hand.
+UNCHECKED = "not checked against the text of the paper"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Published:
     file: str
     setting: str
     values: Mapping[str, float]
-    note: str = REMEMBERED
+    note: str = UNCHECKED
 
 
 SHORT = {"CHAIR_S": "s", "CHAIR_I": "i", "recall": "recall"}
@@ -58,7 +59,7 @@ def read_published(entry: str, setting: str) -> Iterator[Published]:
         file = row.file[0].removesuffix(".jsonl.gz")
         values = {SHORT[name]: value for name, value in row.published.items()}
         values |= {"tokens": TOKENS[file]} if file in TOKENS else {}
-        yield Published(file, setting, values, row.origin or REMEMBERED)
+        yield Published(file, setting, values, row.origin or UNCHECKED)
 
 
 PUBLISHED = (

@@ -307,10 +307,6 @@ def _is_picture(value: Any) -> bool:
     return pillow is not None and isinstance(value, pillow.Image)
 
 
-def _is_video(value: Any) -> bool:
-    return isinstance(value, (str, VideoData)) and bool(value)
-
-
 def _convert_frame(value: Any, name: str) -> ImageSource:
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
@@ -714,7 +710,7 @@ class CaptionSet(Memo):
     def find_clip(self, index: int) -> Clip | None:
         """Return the video of an item with its part. Raise InputError if its ``start`` and ``end`` are no part."""
         video = self.columns[VIDEO][index] if self.has_videos else None
-        if not _is_video(video):
+        if not isinstance(video, (str, VideoData)) or not video:
             return None
         part = tuple(self.columns[name][index] if name in self.columns else None for name in ("start", "end"))
         return Clip(video, *_parse_part(part, f"{self.name}: id {self.ids[index]!r}"))

@@ -60,6 +60,8 @@ def score(
 
     Example: captious score preds.json --references refs.json
     Example: captious score preds.json --images photos/ --metrics clipscore,specs
+    Example: captious score preds.json --videos clips/ --metrics clipscore,emscore
+    Example: captious score dense.json -r val_1.json --metrics densecap,soda
     Example: captious score 'shards/{000..499}.tar' --metrics clipscore -o scores/
     Example: captious score preds.json --references refs.json -o run1 --add spice
     Example: captious score run1 --explain 1002

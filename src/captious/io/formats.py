@@ -60,7 +60,7 @@ def read_rows(
     A list of texts, or of lists of texts, is read by position: its rows get the ids in ``ids``, or 0, 1, 2, … Without
     ``harnesses`` no columns of a file are renamed: those of questions look like a harness's log of answers.
     """
-    return _iterate_rows(read_pieces(source, format, role, ids, harnesses, unpack_limit))
+    return _iterate_rows(read_pieces(source, format, role, ids, harnesses, Reading(unpack_limit=unpack_limit)))
 
 
 def read_pieces(
@@ -69,25 +69,27 @@ def read_pieces(
     role: str = "captions",
     ids: Sequence[str] | None = None,
     harnesses: bool = True,
-    unpack_limit: int = Reading.unpack_limit,
+    reading: Reading = Reading(),
     cleaned: list[str] | None = None,
     leave_out: LeaveOut = refuse_row,
-    events: bool = False,
+    remarks: list[str] | None = None,
 ) -> Iterator[Piece]:
     """Yield the rows of a source like `read_rows`, but in blocks if they are read by column.
 
-    Places of rows from which a lone surrogate was removed are added to ``cleaned``. ``leave_out`` is called for rows of
-    JSON Lines, CSV and TSV that cannot be parsed. With ``events``, a table with the columns of an event is one of dense
-    captions even if it has more columns.
+    Places of rows from which a lone surrogate was removed are added to ``cleaned``, and sentences about what was not
+    read to ``remarks``. ``leave_out`` is called for rows of JSON Lines, CSV and TSV that cannot be parsed. With
+    ``reading.events``, a table with the columns of an event is one of dense captions even if it has more columns; with
+    ``reading.frames``, numbered images of a tar are frames.
     """
     name = get_name(source, role)
     if (files := find_files(source)) is not None:
-        return _read_files(files, format, unpack_limit, events)
+        return _read_files(files, format, reading)
     if not isinstance(source, (str, os.PathLike)):
         rows = _read_object(source, name, role, ids)
-        return group_event_rows(_translate_pieces(rows, get_harness(format)), name, events) if role in _TEXTS else rows
-    content = _read_content(source, unpack_limit)
-    return _parse_pieces(content, name, format, harnesses, unpack_limit, cleaned, leave_out, events)
+        always = reading.events is not None
+        return group_event_rows(_translate_pieces(rows, get_harness(format)), name, always) if role in _TEXTS else rows
+    content = _read_content(source, reading.unpack_limit)
+    return _parse_pieces(content, name, format, harnesses, reading, cleaned, leave_out, remarks)
 
 
 def _iterate_rows(pieces: Iterable[Piece]) -> Iterator[Row]:
@@ -114,7 +116,7 @@ def find_files(source: Any) -> FileList | None:
     return FileList(map(str, source)) if is_list else None
 
 
-def _read_files(files: FileList, format: str | None, unpack_limit: int, events: bool) -> Iterator[Piece]:
+def _read_files(files: FileList, format: str | None, reading: Reading) -> Iterator[Piece]:
     """Yield the rows of all files; files with one caption per line must have the same number of lines."""
     lengths: dict[str, int] = {}
     paths: set[str] = set()
@@ -122,7 +124,7 @@ def _read_files(files: FileList, format: str | None, unpack_limit: int, events: 
         if (path := os.path.realpath(file)) in paths:  # its captions would count twice, as in SODA's recall
             raise InputError(f"{file}: is given twice, expected different files of references")
         paths.add(path)
-        rows = list(_iterate_rows(read_pieces(file, format, unpack_limit=unpack_limit, events=events)))
+        rows = list(_iterate_rows(read_pieces(file, format, reading=reading)))
         if rows and rows[0].aligned:
             lengths[file] = len(rows)
             first, number = next(iter(lengths.items()))
@@ -140,7 +142,7 @@ def parse_rows(
     content: bytes, name: str, format: str | None = None, unpack_limit: int = Reading.unpack_limit
 ) -> Iterator[Row]:
     """Yield the rows of the unpacked content of a file; ``name`` is used in messages."""
-    return _iterate_rows(_parse_pieces(content, name, format, True, unpack_limit))
+    return _iterate_rows(_parse_pieces(content, name, format, True, Reading(unpack_limit=unpack_limit)))
 
 
 def _parse_pieces(
@@ -148,21 +150,25 @@ def _parse_pieces(
     name: str,
     format: str | None,
     harnesses: bool,
-    unpack_limit: int,
+    reading: Reading,
     cleaned: list[str] | None = None,
     leave_out: LeaveOut = refuse_row,
-    events: bool = False,
+    remarks: list[str] | None = None,
 ) -> Iterator[Piece]:
     harness = get_harness(format)
     content = convert_to_utf8(content, name)
     format = _guess_format(name, content) if format is None or harness else format
-    if format in BINARY:
-        rows = BINARY[format](content, name, unpack_limit)
+    if format == WEBDATASET:
+        rows: Iterator[Piece] = _read_webdataset(content, name, reading, remarks)
+    elif format in BINARY:
+        rows = BINARY[format](content, name, reading.unpack_limit)
     else:
         content = _replace_nulls(content, name)
         rows = _READERS[format](content, name, leave_out)
-    rows = group_event_rows(_translate_pieces(rows, harness), name, events) if harnesses else rows
-    return _remove_halves(rows, cleaned) if format not in BINARY and is_suspicious(content) else rows
+    if harnesses:
+        rows = group_event_rows(_translate_pieces(rows, harness), name, reading.events is not None)
+    is_text = format not in (*BINARY, WEBDATASET)
+    return _remove_halves(rows, cleaned) if is_text and is_suspicious(content) else rows
 
 
 def _replace_nulls(content: bytes, name: str) -> bytes:
@@ -430,14 +436,17 @@ def _guess_format(name: str, content: bytes) -> str:
     return LINES if named == LINES and cells.isdisjoint(ID_COLUMNS) else "csv"
 
 
-def _read_webdataset(content: bytes, name: str, unpack_limit: int) -> Iterator[Row]:
+def _read_webdataset(content: bytes, name: str, reading: Reading, remarks: list[str] | None) -> Iterator[Row]:
     """Yield a row per sample of a WebDataset tar. Raise InputError at the first damage or sample without a caption."""
-    from captious.io.tars import KEY, read_tar
+    from captious.io.tars import KEY, NUMBERED, read_tar
 
     def refuse(reason: str, example: str) -> None:
-        raise InputError(example)
+        if reason != NUMBERED:
+            raise InputError(example)
+        if remarks is not None:
+            remarks.append(example)
 
-    for row in read_tar(io.BytesIO(content), name, Reading(), True, refuse):
+    for row in read_tar(io.BytesIO(content), name, Reading(frames=reading.frames), True, refuse):
         yield Row(row.where, {**row.fields, "id": row.fields[KEY]}, keyed=True)
 
 
@@ -477,7 +486,7 @@ LINES = "txt"
 BINARY: dict[str, Callable[[bytes, str, int], Iterator[Piece]]] = {
     "parquet": _read_parquet,
     "xlsx": _read_spreadsheet,
-    "webdataset": _read_webdataset,
 }
-FORMATS = {f".{name}": name for name in (*_READERS, *BINARY) if name != "webdataset"}
-FORMATS |= {".ndjson": "jsonl", ".pq": "parquet", ".tar": "webdataset", ".tgz": "webdataset"}
+WEBDATASET = "webdataset"
+FORMATS = {f".{name}": name for name in (*_READERS, *BINARY)}
+FORMATS |= {".ndjson": "jsonl", ".pq": "parquet", ".tar": WEBDATASET, ".tgz": WEBDATASET}

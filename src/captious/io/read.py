@@ -175,8 +175,8 @@ def _read_pieces_until_error(
 
     stopped = ""
     try:
-        options |= {"unpack_limit": reading.unpack_limit, "events": reading.events is not None}
-        yield from read_pieces(source, cleaned=changes.cleaned, leave_out=leave_out, **options)
+        options |= {"cleaned": changes.cleaned, "remarks": changes.remarks, "leave_out": leave_out}
+        yield from read_pieces(source, reading=reading, **options)
     except InputError as error:
         stopped = str(error)
     if stopped:

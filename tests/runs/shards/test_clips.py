@@ -131,6 +131,16 @@ def test_numbered_images_are_frames_if_a_rule_is_given(tmp_path, clips):
     assert "frames of videos if frames=... is given, such as frames='uniform:10'" in faults["numbered images, not read"]
 
 
+def test_a_tar_that_is_read_as_a_file_has_the_frames_too(tmp_path, clips):
+    paths = sorted((clips / "frames" / "scenes").glob("*.png"))
+    members = {f"a.{number}.png": path.read_bytes() for number, path in enumerate(paths)}
+    write_tar(tmp_path / "0.tar", {**members, "a.txt": CAPTION.encode()})
+    captions = captious.read(tmp_path / "0.tar", reading=Reading(frames="uniform:6"))
+    assert captious.evaluate(captions, MINI, resampling=NONE)[MINI].corpus == pytest.approx(0.466458, abs=1e-6)
+    plain = captious.read(tmp_path / "0.tar")  # metrics of texts need no frames
+    assert not plain.has_videos and "member 'a.0.png' is a numbered image" in plain.origin.remarks[0]
+
+
 def test_vectors_in_tars(tmp_path, clips):
     encoder = loading.load("captious-mini")
     paths = sorted((clips / "frames" / "scenes").glob("*.png"))

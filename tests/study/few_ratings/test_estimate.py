@@ -702,8 +702,10 @@ def test_only_a_known_scale_cuts_an_interval():
     width = t.ppf(0.975, 2) / 3**0.5
     mean = estimate(ratings).systems[0].mean
     assert (mean.low, mean.high) == pytest.approx((4 - width, 4 + width))
-    scaled = estimate(Ratings(**{**vars(open_ratings(ratings)), "scale": (1.0, 5.0)})).systems[0].mean
-    assert (scaled.low, scaled.high) == pytest.approx((4 - width, 5.0))
+    scaled = estimate(Ratings(**{**vars(open_ratings(ratings)), "scale": (1.0, 5.0)}))
+    mean = scaled.systems[0].mean
+    assert (mean.low, mean.high) == pytest.approx((4 - width, 5.0))
+    assert "|scale:1-5|" in scaled.signature and "scale" not in estimate(ratings).signature
 
 
 # Which captions the ratings are of, and metrics that say the same

@@ -392,3 +392,4 @@ def test_of_pairs_the_worst_are_those_where_the_metric_prefers_what_people_rejec
         "m_rejected": [4.0, 2.0],
     }
     assert repr(pairs) == "<Preferences pairs: 4 pairs>"
+    assert study.signature.startswith("study:pairs|statistic:mean|")  # pairs have no aspect to name

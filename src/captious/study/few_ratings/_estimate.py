@@ -218,6 +218,7 @@ def _sign_estimate(
             f"estimate:{name}",
             *(f"{key.replace(' ', '_')}:{number}" for key, number in facts.items()),
             *([f"share:{setting.share:g}"] if setting.share is not None else []),
+            *([f"scale:{first.scale[0]:g}-{first.scale[1]:g}"] if first.scale else []),
             f"using:{metrics}",
             *([f"method:{first.slopes['method']}"] if used else []),
             f"slopes:{setting.slopes}",

@@ -151,7 +151,7 @@ class Analysis:
         """Everything that moves the numbers, on one line."""
         parts = [
             f"study:{self.ratings.name}",
-            *([f"rating:{self.ratings.aspect}"] if self.ratings.aspect else []),
+            *([f"rating:{self.ratings.aspect}"] if isinstance(self.ratings, Ratings) and self.ratings.aspect else []),
             *([f"where:{self.where}"] if self.where else []),
             f"statistic:{self.statistic}",
             f"rows:{self.rows}",
