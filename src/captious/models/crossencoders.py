@@ -299,7 +299,8 @@ def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequenc
         missing_pairs = [pairs[row] for row in missing.tolist()]
         logits[missing], faults = _compute_logits(backbone, distinct, missing_pairs, precision)
         # Logits of unreadable images, and NaN, are not cached.
-        keep = missing[[contents[index] is not None for index, _ in missing_pairs] & np.isfinite(logits[missing])]
+        has_image = np.array([contents[index] is not None for index, _ in missing_pairs])
+        keep = missing[has_image & np.isfinite(logits[missing])]
         store.put(keys[keep], logits[keep, None].astype(np.float32))
     store.settle()
     # Faults are by image so far, the result has them by pair.

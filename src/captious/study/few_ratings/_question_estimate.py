@@ -220,7 +220,7 @@ class QuestionFit:
         return Population(system.astype(np.int64), population.image[kept], population.values[kept], stratum)
 
     def _renumber(self, answers: Answers) -> Answers:
-        """Return the answers with the captions' indices among those that are kept."""
+        """Return the answers with their captions numbered as in the population of `_drop_constant_systems`."""
         kept = self._find_varied_captions()
         new_index = np.full(len(self.population.system), -1)
         new_index[kept] = np.arange(len(kept))

@@ -215,8 +215,8 @@ class _ResamplingRule(NamedTuple):
         values = {name: float(one[0]) for name, one in aggregate(rows.sum(axis=0, keepdims=True)).items()}
         if not self.resampling.samples:
             return {name: Estimate(value) for name, value in values.items()}, {}
-        ways = [cells.image] if self.over == "images" else [cells.image, cells.rater]
-        draws = draw_crossed(aggregate, rows, ways, self.resampling)
+        clusters = [cells.image] if self.over == "images" else [cells.image, cells.rater]
+        draws = draw_crossed(aggregate, rows, clusters, self.resampling)
         images = int(cells.image.max()) + 1
         estimates = {
             # `draw_crossed` has widened draws over images and raters to Student's t already.
@@ -453,11 +453,12 @@ def _compute_power(
     resampling: Resampling,
 ) -> SystemPower | None:
     """Compute which difference could have been detected by the first question, or by pairs; None without intervals."""
+    errors: list[float] = []
     if standings:
         errors = [one.difference.error for one in standings[0].contests]
-    else:
-        pairs = tournament.tests if tournament else []
-        errors = [tournament.estimates[name_rate(one["first"], one["second"])].error for one in pairs if tournament]
+    elif tournament:
+        rates = [name_rate(one["first"], one["second"]) for one in tournament.tests]
+        errors = [tournament.estimates[rate].error for rate in rates]
     errors = [error for error in errors if error > 0]
     if not errors:
         return None
