@@ -393,6 +393,18 @@ SCORES = Table(
     {"id": ID, "mine": NUMBER},
     required=("id",),
 )
+# An audit needs ten images, so that one of twelve may be spoiled.
+AUDITED = Table(
+    [
+        {"id": f"{image}/{system}", "image": f"{image}.png", "caption": CAPTIONS[image % len(CAPTIONS)]}
+        | {"rating": 1 + (image * 3 + number) % 5, "system": system, "rater": f"r{image % 2}"}
+        for image in range(12)
+        for number, system in enumerate("ab")
+    ],
+    {"id": NAME, "caption": TEXT, "rating": NUMBER},
+    required=("rating",),
+    unique=("id",),
+)
 STYLED = Table(
     rows(id=lambda i: IDS[i], caption=lambda i: CAPTIONS[i], style=lambda i: ("calm", "loud")[i % 2]),
     {"caption": TEXT, "style": WORD},
@@ -425,6 +437,12 @@ SLOTS = {
     "sentences": Table(PREDICTIONS.rows, PREDICTIONS.kinds | {"image_id": "any"}, required=("caption",)),
     "references": REFERENCES,
     "ratings": RATED,
+    "audited": AUDITED,
+    "audited_scores": Table(
+        [{"id": row["id"], "mine": i * 0.1, "other": (i * 7) % 5} for i, row in enumerate(AUDITED.rows)],
+        {"id": ID, "mine": NUMBER},
+        required=("id",),
+    ),
     "judged": Table(
         rows(id=lambda i: IDS[i], image=lambda i: NAMES[i], ratings=lambda i: [1 + i % 5, 1 + i % 4, 1 + i % 3]),
         {"id": NAME, "ratings": NUMBER},
@@ -650,7 +668,10 @@ COMMANDS = {
     "study plan": ["--sd 1 --precision 0.2 --r 0.5 --json"],
     "study choose": ["{scores} --next 2 --using mine --out {out}.jsonl", "{scores} --next 2 --out {out} --json"],
     "study threshold": ["{ratings} {scores} --missing skip --metric mine --good 3"],
-    "study audit": ["{ratings} {scores} --samples 20", "{ratings} {scores} --samples 20 --judge mine --out {out}"],
+    "study audit": [
+        "{audited} {audited_scores} --samples 20",
+        "{audited} {audited_scores} --samples 20 --judge mine --out {out}",
+    ],
     "study power": ["--difference 0.1 --items 50 --tau 0.3"],
     "study combine": ["{ratings} --samples 20 --metrics rouge --add {scores} --folds 2"],
     "study lengths": ["{ratings} --samples 20 --metrics rouge --edges 8"],

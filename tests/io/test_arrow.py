@@ -51,6 +51,7 @@ def test_every_reading_method_of_pyarrow_that_has_threads_is_listed():
 
 
 def test_parquet_is_opened_in_one_place():
-    """A ``ParquetFile`` opened elsewhere reads with threads, which can abort the process when it ends."""
-    found = [path for path in SOURCES.rglob("*.py") if re.search(r"\bParquetFile\(", path.read_text("utf-8"))]
+    """Parquet that is opened elsewhere is read with threads, which can abort the process when it ends."""
+    opening = re.compile(r"\bParquet(File|Dataset)\(|\b(pq|parquet)\.read_\w+\(|\bread_feather\(")
+    found = [path for path in SOURCES.rglob("*.py") if opening.search(path.read_text("utf-8"))]
     assert found == [SOURCES / "io" / "arrow.py"]

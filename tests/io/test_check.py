@@ -112,7 +112,7 @@ def test_all_mistakes_are_listed_at_once_and_repeated_ones_counted(tmp_path):
     assert any(text.startswith("… and 4 more like:") for text in found)
     assert any("row 11: caption is a number (3)" in text for text in found)
     assert any("row 12: no id" in text for text in found)
-    assert any("row 13 column" in text and "not valid JSON" in text for text in found)
+    assert any("row 13: not valid JSON" in text for text in found)
 
 
 def test_complaints_of_one_kind_are_counted_whatever_they_quote(tmp_path):
@@ -120,10 +120,7 @@ def test_complaints_of_one_kind_are_counted_whatever_they_quote(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text("".join(json.dumps({"id": f"{number // 2}.jpg", "caption": "a"}) + "\n" for number in range(20)))
     found = said(check(path), "error")
-    assert len(found) == 6 and found[-1] == (
-        "… and 5 more like: id … occurs more than once, expected one row per id; pass reading=Reading(several=True) "
-        "where an item has several candidates, reading=Reading(id_column=...) where another column is the id"
-    )
+    assert len(found) == 6 and found[-1] == "… and 5 more like: id … occurs more than once"
 
 
 def test_images_that_do_not_open_or_exist(tmp_path):

@@ -60,6 +60,35 @@ def test_a_row_that_cannot_be_used_names_the_option_that_skips_it(tmp_path, name
     assert captions.ids == tuple(TEXTS) and captions.skipped == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "reason"),
+    [
+        ("p.jsonl", '{"id": "z", "cap', "not valid JSON"),  # a program that was killed and resumed
+        ("p.jsonl", '["z", "a cat"]', "is list"),
+        ("p.csv", "z,a cat, and a dog", "has 3 cells"),
+        ("p.tsv", "z", "has 1 cells"),
+    ],
+)
+def test_a_line_that_cannot_be_parsed_may_be_skipped(tmp_path, name, line, reason):
+    if name == "p.jsonl":
+        lines = [json.dumps({"id": key, "caption": text}) for key, text in TEXTS.items()]
+    else:
+        comma = "," if name == "p.csv" else "\t"
+        lines = [comma.join(row) for row in [("id", "caption"), *TEXTS.items()]]
+    lines.insert(7, line)
+    path = tmp_path / name
+    path.write_text("\n".join(lines))
+    message = refused(path)
+    assert f"{path}: row 8: {reason}" in message and message.endswith(
+        "pass reading=Reading(missing='skip') to leave it out"
+    )
+    assert sum(reason in finding.message for finding in check(path).errors) == 1
+    captions = read(path, references=REFERENCES, reading=SKIP)
+    assert captions.ids == tuple(TEXTS) and captions.skipped == 1
+    assert captions.origin.remarks == (f"{path}: 1 left out: {reason} (row 8)",)
+    assert "|skipped:1|" in str(captious.evaluate(captions, "rouge")["rouge"].signature)
+
+
 def test_white_space_is_no_control_character():
     captions = read({"1": "a\tdog\x0bruns\r\nfast"})
     assert captions["1"].candidates == ("a\tdog\x0bruns\r\nfast",) and not captions.origin.cleaned
@@ -163,6 +192,18 @@ def test_an_empty_reference_is_said_by_score_too(empty):
     references = {**REFERENCES, "3": empty}
     report = captious.evaluate(TEXTS, "rouge", references=references)
     assert any(one.startswith("1 empty reference caption (id 3)") and "kept" in one for one in report.warnings)
+
+
+def test_a_missing_value_that_was_written_as_text_is_said_by_score():
+    """`DataFrame.astype(str)` writes nan and None into cells."""
+    captions = read(
+        {**TEXTS, "3": "nan", "5": "None", "6": "a nan bread"}, references={**REFERENCES, "7": ["a dog", "NA"]}
+    )
+    warnings = captious.evaluate(captions, "rouge").warnings
+    assert (
+        "2 candidate captions (id 3, 5) with only the text 'nan': scored as words; is it a missing value?" in warnings
+    )
+    assert "1 reference caption (id 7) with only the text 'NA': scored as words; is it a missing value?" in warnings
 
 
 def test_line_breaks_are_counted_by_score():

@@ -146,7 +146,11 @@ BROKEN = {
         '[{"image_id": 1, "caption": "a',
         r"p\.json: line 1 column 29 \(offset 28 of 30\): not valid JSON",
     ),
-    "bad row": ("p.jsonl", '{"id": 1, "caption": "a"}\n{"id": 2, "cap', r"p\.jsonl: row 2 column 11: not valid JSON"),
+    "bad row": (
+        "p.jsonl",
+        '{"id": 1, "caption": "a"}\n{"id": 2, "cap',
+        r"p\.jsonl: row 2: not valid JSON \(.*, column 11\)",
+    ),
     "a row that is no object": ("p.jsonl", '{"id": 1, "caption": "a"}\n7', r"row 2: is int, expected an object"),
     "duplicate key": ("p.json", '{"1": "a", "1": "b"}', "'1' occurs more than once in one JSON object"),
     "duplicate name": (

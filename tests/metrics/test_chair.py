@@ -155,6 +155,21 @@ def test_a_table_that_lacks_what_is_asked_for_is_refused(tmp_path):
         Chair(objects=str(tmp_path / "cut.parquet")).prepare(WHOLE)
 
 
+def test_a_flipped_bit_of_a_table_changes_no_object(tmp_path):
+    whole = Path(table(tmp_path)).read_bytes()
+    right, refused = open_table(str(tmp_path / "objects.parquet")), 0
+    for number, place in enumerate(range(4, len(whole) - 8, len(whole) // 40)):
+        path = tmp_path / f"flipped{number}.parquet"
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            other = open_table(str(path))
+        except InputError:
+            refused += 1
+        else:
+            assert (other.rows, other.sources) == (right.rows, right.sources), place
+    assert refused > 10
+
+
 def test_rows_of_images_and_their_objects_are_a_table(tmp_path):
     path = tmp_path / "truth.jsonl"
     path.write_text(

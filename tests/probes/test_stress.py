@@ -275,6 +275,9 @@ def test_pairs_that_people_wrote(solid, tmp_path):
     wrong = write_pairs(tmp_path / "wrong.jsonl", [{"image": "1", "caption": "a dog"}])
     with pytest.raises(InputError, match=r"wrong.jsonl.*found columns image, caption, expected a right caption and a"):
         read_pairs(wrong)
+    several = write_pairs(tmp_path / "several.jsonl", [{"image": [], "caption": "a dog", "negative": "a cat"}])
+    with pytest.raises(InputError, match=r"several.jsonl.*image is a list, expected the name of one image"):
+        read_pairs(several)
 
 
 def test_pairs_of_one_image_are_drawn_together(tmp_path):

@@ -58,6 +58,12 @@ def test_styles_beyond_the_top_are_counted() -> None:
     assert "4 more styles do not have it" in document.table("styles").note
 
 
+def test_empty_captions_are_reported() -> None:
+    assert find_sentence(read(CORPUS), "a day").document().warnings == []
+    document = find_sentence(read([*CORPUS, ("Happy", " "), ("Warm", "")]), "a day").document()
+    assert document.warnings == ["2 empty captions: no sentence occurs in them"]
+
+
 def test_bad_sentences_and_styles() -> None:
     with pytest.raises(InputError, match=r"sentence '\?!' has no words"):
         find_sentence(read(CORPUS), "?!")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from captious.errors import InputError
 from captious.io.printed import parse_printed_list
-from captious.io.rows import Piece, Row, RowBlock, decode_text, refuse_repeated
+from captious.io.rows import LeaveOut, Piece, Row, RowBlock, decode_text, refuse_repeated, refuse_row
 
 _QUOTED_CELL = re.compile(rb'(?:^|\t)"(?:[^"\t\n]|"")*[\t\n](?:[^"]|"")*"(?:\t|\r?$)', re.MULTILINE)
 _ENCLOSED = re.compile(rb'"(?:[^"]|"")*"')
@@ -21,7 +21,7 @@ _NUMBERED_CAPTION = re.compile(rb"[^\t\n]+#\d+\t")
 _NUMBERED_REFERENCE = re.compile(r"(?:caption_)?ref(?:erence)?s?[ _-]?\d+", re.IGNORECASE)
 
 
-def read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
+def read_delimited(content: bytes, name: str, delimiter: str, leave_out: LeaveOut = refuse_row) -> Iterator[Piece]:
     """Read the rows of a delimited file.
 
     Columns ``reference_1``, ``reference_2``, … are merged into ``references``; a cell with a list in JSON or Python
@@ -49,7 +49,9 @@ def read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]
                 continue
             where = f"{name}: row {number}"
             if len(cells) != len(header):
-                raise InputError(f"{where}: has {len(cells)} cells, expected {len(header)} ({', '.join(header)})")
+                complaint = f"has {len(cells)} cells, expected {len(header)} ({', '.join(header)})"
+                leave_out(f"{where}: {complaint}", where)
+                continue
             fields: dict[str, Any] = {
                 column: _parse_cell(cell)
                 for index, (column, cell) in enumerate(zip(header, cells, strict=True))

@@ -17,7 +17,7 @@ from captious.captions import CaptionSet, ImageData, Ragged, VideoSource
 from captious.errors import InputError
 from captious.io.columns import EVENT_COLUMN
 from captious.io.formats import get_name
-from captious.io.join import SKIP_ONE, format_first, join
+from captious.io.join import SKIP_ONE, format_first, generalize_complaint, join
 from captious.io.read import gather, reading_of
 from captious.options import Missing, Reading
 from captious.render import Document, Phrase, Result, Span, Text
@@ -36,10 +36,8 @@ CLIP_WORDS = 55
 
 # The number of complaints of one kind that are listed; the rest are counted.
 LISTED = 5
-# The row of a complaint, the values that it quotes unless they are arguments, and its remarks: one kind has several.
-_ROW = re.compile(r".*?: (?:row|line|entry|id) [^\s:]+: ")
-_QUOTED = re.compile(r"""(?<!=)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
-_REMARK = re.compile(r" \([^()=]*\)")
+# The place of a complaint about a row.
+_ROW = re.compile(r".*?: (?:(?:row|line|entry) \d+|id '[^']*'): ")
 
 _TONES: dict[Level, Tone] = {"error": "bad", "warning": "strong", "note": "quiet"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
@@ -151,7 +149,15 @@ def check(
 
 def find_misleading(captions: CaptionSet) -> list[Finding]:
     """Return the findings that make a score misleading."""
-    looked_at = (_check_changes, _check_empty, _check_line_breaks, _check_languages, _check_shapes, _check_overlaps)
+    looked_at = (
+        _check_changes,
+        _check_empty,
+        _check_missing_values,
+        _check_line_breaks,
+        _check_languages,
+        _check_shapes,
+        _check_overlaps,
+    )
     return [finding for look in looked_at for finding in look(captions) if finding.misleads]
 
 
@@ -199,6 +205,22 @@ def _check_empty(captions: CaptionSet) -> Iterable[Finding]:
             yield Finding("warning", f"{format_count(ids, f'empty {part} caption')}{share}{_KEPT[part]}", True)
 
 
+# What programs write for a missing value where a text is expected.
+_NO_VALUES = frozenset(("nan", "NaN", "None", "null", "NULL", "<NA>", "NA", "N/A", "n/a", "#N/A"))
+
+
+def _check_missing_values(captions: CaptionSet) -> Iterable[Finding]:
+    """Warn about captions that are a missing value written as text, which are scored as words."""
+    for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
+        if _NO_VALUES.isdisjoint(texts.values):
+            continue
+        pairs = zip(texts.owners.tolist(), texts.values, strict=True)
+        found = [(captions.ids[owner], text) for owner, text in pairs if text in _NO_VALUES]
+        count = format_count([key for key, _ in found], f"{part} caption")
+        message = f"{count} with only the text {found[0][1]!r}: scored as words; is it a missing value?"
+        yield Finding("warning", message, True)
+
+
 def _check_line_breaks(captions: CaptionSet) -> Iterable[Finding]:
     """Warn about line breaks inside captions, which line-based programs take for the end of a caption."""
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
@@ -231,6 +253,7 @@ _ODD_TEXTS: tuple[tuple[Level, float, Callable[[str], Any], str, str], ...] = (
 
 def _check_texts(captions: CaptionSet) -> Iterable[Finding]:
     yield from _check_empty(captions)
+    yield from _check_missing_values(captions)
     yield from _check_line_breaks(captions)
     for part, texts in (("candidate", captions.candidates), ("reference", captions.references)):
         for level, share, odd, kind, why in _ODD_TEXTS:
@@ -417,8 +440,7 @@ def fold_complaints(complaints: Sequence[str]) -> Iterator[Finding]:
     """Yield the first `LISTED` complaints of each kind, and the number of the others."""
     kinds: dict[str, list[str]] = {}
     for complaint in complaints:
-        kind = _ROW.sub("", _REMARK.sub("", _QUOTED.sub("…", complaint)), count=1)
-        kinds.setdefault(kind, []).append(complaint)
+        kinds.setdefault(generalize_complaint(_ROW.sub("", complaint, count=1)), []).append(complaint)
     for kind, alike in kinds.items():
         for complaint in alike[:LISTED]:
             yield Finding("error", complaint)

@@ -25,6 +25,7 @@ from captious.io.columns import ID_COLUMNS
 from captious.io.json_layouts import read_document, read_json, read_json_lines, read_mapping, read_records
 from captious.io.rows import (
     EXPECTED,
+    LeaveOut,
     Piece,
     Row,
     RowBlock,
@@ -32,6 +33,7 @@ from captious.io.rows import (
     decode_text,
     describe_value,
     is_suspicious,
+    refuse_row,
     refuse_unpacked,
     remove_halves,
 )
@@ -69,13 +71,15 @@ def read_pieces(
     harnesses: bool = True,
     reading: Reading = Reading(),
     cleaned: list[str] | None = None,
+    leave_out: LeaveOut = refuse_row,
     remarks: list[str] | None = None,
 ) -> Iterator[Piece]:
     """Yield the rows of a source like `read_rows`, but in blocks if they are read by column.
 
     Places of rows from which a lone surrogate was removed are added to ``cleaned``, and sentences about what was not
-    read to ``remarks``. With ``reading.events``, a table with the columns of an event is one of dense captions even if
-    it has more columns; with ``reading.frames``, numbered images of a tar are frames.
+    read to ``remarks``. ``leave_out`` is called for rows of JSON Lines, CSV and TSV that cannot be parsed. With
+    ``reading.events``, a table with the columns of an event is one of dense captions even if it has more columns; with
+    ``reading.frames``, numbered images of a tar are frames.
     """
     name = get_name(source, role)
     if (files := find_files(source)) is not None:
@@ -85,7 +89,7 @@ def read_pieces(
         always = reading.events is not None
         return group_event_rows(_translate_pieces(rows, get_harness(format)), name, always) if role in _TEXTS else rows
     content = _read_content(source, reading.unpack_limit)
-    return _parse_pieces(content, name, format, harnesses, reading, cleaned, remarks)
+    return _parse_pieces(content, name, format, harnesses, reading, cleaned, leave_out, remarks)
 
 
 def _iterate_rows(pieces: Iterable[Piece]) -> Iterator[Row]:
@@ -148,6 +152,7 @@ def _parse_pieces(
     harnesses: bool,
     reading: Reading,
     cleaned: list[str] | None = None,
+    leave_out: LeaveOut = refuse_row,
     remarks: list[str] | None = None,
 ) -> Iterator[Piece]:
     harness = get_harness(format)
@@ -159,7 +164,7 @@ def _parse_pieces(
         rows = BINARY[format](content, name, reading.unpack_limit)
     else:
         content = _replace_nulls(content, name)
-        rows = _READERS[format](content, name)
+        rows = _READERS[format](content, name, leave_out)
     if harnesses:
         rows = group_event_rows(_translate_pieces(rows, harness), name, reading.events is not None)
     is_text = format not in (*BINARY, WEBDATASET)
@@ -445,13 +450,13 @@ def _read_webdataset(content: bytes, name: str, reading: Reading, remarks: list[
         yield Row(row.where, {**row.fields, "id": row.fields[KEY]}, keyed=True)
 
 
-def _read_delimited(content: bytes, name: str, delimiter: str) -> Iterator[Piece]:
+def _read_delimited(content: bytes, name: str, leave_out: LeaveOut, delimiter: str) -> Iterator[Piece]:
     from captious.io._delimited import read_delimited
 
-    return read_delimited(content, name, delimiter)
+    return read_delimited(content, name, delimiter, leave_out)
 
 
-def _read_lines(content: bytes, name: str) -> Iterator[Piece]:
+def _read_lines(content: bytes, name: str, leave_out: LeaveOut) -> Iterator[Piece]:
     from captious.io._delimited import read_lines
 
     return read_lines(content, name)
@@ -469,7 +474,7 @@ def _read_parquet(content: bytes, name: str, unpack_limit: int) -> Iterator[Piec
     return parse_parquet(content, name, unpack_limit)
 
 
-_READERS: dict[str, Callable[[bytes, str], Iterator[Piece]]] = {
+_READERS: dict[str, Callable[[bytes, str, LeaveOut], Iterator[Piece]]] = {
     "json": read_json,
     "jsonl": read_json_lines,
     "csv": partial(_read_delimited, delimiter=","),

@@ -67,6 +67,21 @@ def refuse(message: str) -> NoReturn:
     raise InputError(message)
 
 
+_DETAILS = re.compile(r" ?\(.*| ?: found .*|,? expected .*", re.DOTALL)
+_VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|-?\b\d[\d.e+-]*\b")
+
+
+def generalize_complaint(complaint: str) -> str:
+    """Return a complaint about a row without its values, so that complaints of one kind are counted together.
+
+    >>> generalize_complaint("caption is null (None), expected a string")
+    'caption is null'
+    >>> generalize_complaint("id is 1.5, expected a string")
+    'id is …'
+    """
+    return _VALUE.sub("…", _DETAILS.sub("", complaint))
+
+
 @dataclass
 class Changes:
     """The changes and omissions of reading, with their places."""

@@ -13,13 +13,22 @@ from typing import Any
 from captious.errors import InputError
 from captious.io._dense_layouts import read_dense_document
 from captious.io.columns import ID_COLUMNS
-from captious.io.rows import Piece, Row, RowBlock, decode_text, is_suspicious, remove_halves
+from captious.io.rows import (
+    LeaveOut,
+    Piece,
+    Row,
+    RowBlock,
+    decode_text,
+    is_suspicious,
+    refuse_row,
+    remove_halves,
+)
 
 # Number of bytes of JSON Lines parsed together; decoding the whole file would at least double the memory.
 _PART = 1 << 20
 
 
-def read_json_lines(content: bytes, name: str) -> Iterator[Piece]:
+def read_json_lines(content: bytes, name: str, leave_out: LeaveOut = refuse_row) -> Iterator[Piece]:
     """Yield the rows of a JSON Lines file; blank lines are skipped."""
     first, number = 0, 1
     while first < len(content):
@@ -28,7 +37,7 @@ def read_json_lines(content: bytes, name: str) -> Iterator[Piece]:
         if (block := _parse_plain_lines(part, name, number)) is not None:
             yield block
         else:
-            yield from _parse_single_lines(part, content, name, number)
+            yield from _parse_single_lines(part, content, name, number, leave_out)
         first, number = end, number + part.count(b"\n")
 
 
@@ -54,14 +63,21 @@ def _parse_plain_lines(part: bytes, name: str, number: int) -> RowBlock | None:
 _SPACED_COLON, _SPACED_KEY = re.compile(rb":(?<=[ \t\r]:)"), re.compile(rb'"[ \t\r]+:')
 
 
-def _parse_single_lines(part: bytes, content: bytes, name: str, first: int) -> Iterator[Row]:
+def _parse_single_lines(part: bytes, content: bytes, name: str, first: int, leave_out: LeaveOut) -> Iterator[Row]:
     for number, line in enumerate(io.BytesIO(part), start=first):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
         except UnicodeDecodeError:
             text = decode_text(content, name)  # raises InputError with the line
-        if text and not text.isspace():
-            yield _parse_record(text, f"{name}: row {number}")
+        if not text or text.isspace():
+            continue
+        where = f"{name}: row {number}"
+        try:
+            row = _parse_record(text, where)
+        except InputError as error:
+            leave_out(str(error), where)
+        else:
+            yield row
 
 
 def parse_json_row(content: bytes, where: str, notice: Callable[[str], object] | None = None) -> Row:
@@ -76,7 +92,8 @@ def _parse_record(text: str, where: str) -> Row:
     except InputError:
         raise
     except json.JSONDecodeError as error:
-        raise InputError(f"{where} column {error.colno}: not valid JSON ({error.msg}): {text[:60]!r}") from None
+        reason = f"not valid JSON ({error.msg}, column {error.colno}), expected an object, found {text[:60]!r}"
+        raise InputError(f"{where}: {reason}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON that can be read ({str(error)[:80]})") from None
     if record is None:  # an output that failed: a row without columns, which may be skipped
@@ -86,7 +103,7 @@ def _parse_record(text: str, where: str) -> Row:
     return Row(where, record)
 
 
-def read_json(content: bytes, name: str) -> Iterator[Piece]:
+def read_json(content: bytes, name: str, leave_out: LeaveOut = refuse_row) -> Iterator[Piece]:
     """Yield the rows of a JSON document in any of the supported layouts."""
     text = decode_text(content, name)
     try:
@@ -95,7 +112,7 @@ def read_json(content: bytes, name: str) -> Iterator[Piece]:
         raise
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and error.lineno > 1:
-            return read_json_lines(content, name)
+            return read_json_lines(content, name, leave_out)
         raise InputError(
             f"{name}: line {error.lineno} column {error.colno} (offset {error.pos} of {len(text)}): "
             f"not valid JSON ({error.msg}); is the file cut short?"

@@ -16,6 +16,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.columns import parse_image_number
 from captious.io.formats import get_name, read_pieces, read_text
 from captious.io.join import (
+    SKIP_ONE,
     Changes,
     Complain,
     Gathered,
@@ -163,10 +164,18 @@ def refuse_unused(reading: Reading) -> None:
 def _read_pieces_until_error(
     source: Any, complain: Complain, reading: Reading, changes: Changes, **options: Any
 ) -> Iterator[Piece]:
-    """Yield pieces up to the first row that cannot be parsed, then complain."""
+    """Yield pieces up to the first part that cannot be parsed, then complain."""
+
+    def leave_out(complaint: str, where: str) -> None:
+        if reading.missing == "skip":
+            changes.leave_out(complaint, where)
+            changes.lost.add(where)
+        else:
+            complain(f"{complaint}{SKIP_ONE}")
+
     stopped = ""
     try:
-        options |= {"cleaned": changes.cleaned, "remarks": changes.remarks}
+        options |= {"cleaned": changes.cleaned, "remarks": changes.remarks, "leave_out": leave_out}
         yield from read_pieces(source, reading=reading, **options)
     except InputError as error:
         stopped = str(error)

@@ -63,6 +63,13 @@ class RowBlock(Sequence[Row]):
 
 
 Piece = Row | RowBlock
+# Called with a complaint about a row that cannot be parsed, and its place. If it returns, the row is left out.
+LeaveOut = Callable[[str, str], object]
+
+
+def refuse_row(complaint: str, where: str) -> None:
+    """Raise the complaint as an InputError: a file without an option that leaves rows out."""
+    raise InputError(complaint)
 
 
 def convert_to_utf8(content: bytes, name: str) -> bytes:

@@ -35,6 +35,7 @@ from captious.io.join import (
     Gathered,
     gather_candidates,
     gather_references,
+    generalize_complaint,
     join,
     select_caption_columns,
 )
@@ -361,7 +362,7 @@ def _gather_candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, fa
         if (REPEATED in complaint and not tar) or AMBIGUOUS in complaint:
             raise InputError(complaint)
         complaint = complaint.removesuffix(SKIP_ONE)
-        faults.add(_generalize_complaint(complaint.removeprefix(f"{current.where}: ")), complaint)
+        faults.add(generalize_complaint(complaint.removeprefix(f"{current.where}: ")), complaint)
 
     gathered = gather_candidates(rows, reading, complain, notice)
     # A row whose caption is of the wrong type leaves its id without a caption.
@@ -369,21 +370,6 @@ def _gather_candidates(rows: Iterable[Piece], shard: Shard, reading: Reading, fa
         del gathered.candidates[key]
         gathered.references.pop(key, None)
     return gathered
-
-
-_DETAILS = re.compile(r" ?\(.*| ?: found .*|,? expected .*", re.DOTALL)
-_VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|-?\b\d[\d.e+-]*\b")
-
-
-def _generalize_complaint(complaint: str) -> str:
-    """Return a complaint about a row without its values, so that complaints of one kind are counted together.
-
-    >>> _generalize_complaint("caption is null (None), expected a string")
-    'caption is null'
-    >>> _generalize_complaint("id is 1.5, expected a string")
-    'id is …'
-    """
-    return _VALUE.sub("…", _DETAILS.sub("", complaint))
 
 
 def _read_rows(shard: Shard, reading: Reading, images: bool, further: bool, faults: Faults) -> Iterator[Piece]:

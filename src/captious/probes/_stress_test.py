@@ -14,7 +14,7 @@ from captious.edits.edit import Edit, Group
 from captious.edits.edit_table import ALL, edit_captions, find_edits
 from captious.edits.surroundings import VOCABULARY
 from captious.errors import InputError
-from captious.io.columns import CAPTION_COLUMNS, REFERENCE_COLUMNS
+from captious.io.columns import CAPTION_COLUMNS, IMAGE_COLUMNS, REFERENCE_COLUMNS
 from captious.io.formats import get_name, read_rows
 from captious.io.images import get_image_name
 from captious.io.rows import Row
@@ -174,6 +174,9 @@ def _build_image_column(names: Sequence[str], images: str | Path | None) -> dict
 
 def _get_image(row: Row) -> str:
     """Return the name of a row's image; its place in the file, which is unique, if it names none."""
+    for column in IMAGE_COLUMNS:
+        if isinstance(row.fields.get(column), list):
+            raise InputError(f"{row.where}: {column} is a list, expected the name of one image")
     try:
         return get_image_name(row)
     except InputError:

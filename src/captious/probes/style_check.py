@@ -56,6 +56,10 @@ class StyledCorpus:
     texts: tuple[str, ...]
     ids: tuple[str, ...]
 
+    def count_blank(self) -> int:
+        """Return the number of captions without a character to see."""
+        return sum(not text.strip() for text in self.texts)
+
 
 def stream(
     sources: Iterable[Any], reading: Reading = Reading(), style_column: str = STYLE_COLUMN
@@ -417,7 +421,7 @@ class StyleCheck(Result):
     @property
     def warnings(self) -> list[str]:
         """Warnings that shares of fitted captions are too high, and those of empty ones too low."""
-        blank = sum(not text.strip() for text in self.captions.corpus.texts)
+        blank = self.captions.corpus.count_blank()
         warnings = [f"{blank:,} empty captions: no n-gram of any style, so they count as failures"] if blank else []
         if self.tested == "held out":
             return warnings

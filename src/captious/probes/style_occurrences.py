@@ -46,6 +46,8 @@ class SentenceOccurrences(Result):
     """The style that is asked about."""
     top: int
     signature: str
+    blank: int = 0
+    """Empty captions of the corpus."""
 
     def __repr__(self) -> str:
         return f"<SentenceOccurrences {self.sentence!r}: whole in {len(self.whole)}, part in {len(self.part)} styles>"
@@ -79,6 +81,7 @@ class SentenceOccurrences(Result):
         return Document(
             f"Where “{self.sentence}” occurs",
             sections=[Table("styles", "", columns, shown, note)],
+            warnings=[f"{self.blank:,} empty captions: no sentence occurs in them"] if self.blank else [],
             signatures=[self.signature],
             answer=self._answer(),
             data={
@@ -131,7 +134,7 @@ def find_sentence(corpus: StyledCorpus, sentence: str, style: str | None = None,
     ranks = [1 + int((scores > score + TIE).sum()) for score in scores]
     rows = [StyleOccurrences(*row) for row in zip(model.styles, wholes, parts, scores.tolist(), ranks, strict=True)]
     rows.sort(key=lambda row: row.rank)
-    return SentenceOccurrences(sentence, tuple(rows), style, top, model.signature)
+    return SentenceOccurrences(sentence, tuple(rows), style, top, model.signature, corpus.count_blank())
 
 
 def _find_captions(table: TextTable, words: Sequence[str]) -> Bools:

@@ -221,7 +221,7 @@ def read_scores(
     naming = {*ids, *named_ids, *images, *captions, *systems, *columns_named("rater", RATER_COLUMNS), *rated}
     index = ItemIndex(ratings)
     rows = [_flatten_row(row) for row in read_rows(path, role="scores")]
-    kinds = _find_column_kinds(rows, naming)
+    kinds = find_column_kinds(rows, naming)
     columns: dict[str, dict[str, float]] = {name: {} for name, kind in kinds.items() if kind.is_metric}
     for row in rows:
         for name in find_id_columns(id_column, row.fields):
@@ -236,7 +236,7 @@ def read_scores(
             if column not in row.fields:
                 continue
             cell = row.fields[column]
-            read = read_number(cell, row.where, column) if _is_number(cell) else None
+            read = read_number(cell, row.where, column) if is_number(cell) else None
             value = np.nan if read is None else read
             for item in items:
                 before = values.setdefault(item, value)
@@ -261,7 +261,7 @@ def _flatten_row(row: Row) -> Row:
     return row._replace(fields=flat)
 
 
-class _ColumnKind(NamedTuple):
+class ColumnKind(NamedTuple):
     """The numbers of cells of a column that are numbers, and that are text."""
 
     numbers: int = 0
@@ -274,16 +274,26 @@ class _ColumnKind(NamedTuple):
         """Whether it has numbers, and no more texts than these."""
         return 0 < self.numbers >= self.texts
 
+    def describe_texts(self, label: str) -> list[str]:
+        """Return a sentence about the texts of a metric's column, which are missing values."""
+        several = "s have" if self.texts > 1 else " has"
+        remark = f"{self.first}, expected a number: {self.texts:,} row{several} no value of {label}"
+        return [remark] if self.texts else []
 
-def _find_column_kinds(rows: Iterable[Row], naming: Container[str]) -> dict[str, _ColumnKind]:
+    def sign(self, signature: str) -> str:
+        """Add the number of texts to the signature of a metric."""
+        return f"{signature}|text_cells:{self.texts}" if self.texts else signature
+
+
+def find_column_kinds(rows: Iterable[Row], naming: Container[str]) -> dict[str, ColumnKind]:
     """Return what the columns contain that do not name an item."""
-    kinds: dict[str, _ColumnKind] = {}
+    kinds: dict[str, ColumnKind] = {}
     for row in rows:
         for column, cell in row.fields.items():
             if column in naming:
                 continue
-            kind = kinds.setdefault(column, _ColumnKind())
-            if not _is_number(cell):
+            kind = kinds.setdefault(column, ColumnKind())
+            if not is_number(cell):
                 first = kind.first or f"{row.where}: {column} is {str(cell)[:40]!r}"
                 kinds[column] = kind._replace(texts=kind.texts + 1, first=first)
             elif cell not in (None, ""):
@@ -291,13 +301,9 @@ def _find_column_kinds(rows: Iterable[Row], naming: Container[str]) -> dict[str,
     return kinds
 
 
-def _add_text_count(score: MetricScores, kind: _ColumnKind) -> MetricScores:
+def _add_text_count(score: MetricScores, kind: ColumnKind) -> MetricScores:
     """Add how many cells of a metric's column are text to the warnings and to the signature."""
-    if not kind.texts:
-        return score
-    several = "s have" if kind.texts > 1 else " has"
-    remark = f"{kind.first}, expected a number: {kind.texts:,} row{several} no value of {score.label}"
-    return replace(score, remarks=(remark,), signature=f"{score.signature}|text_cells:{kind.texts}")
+    return replace(score, remarks=tuple(kind.describe_texts(score.label)), signature=kind.sign(score.signature))
 
 
 def open_stored_reports(source: Any) -> dict[str, Report] | None:
@@ -416,7 +422,7 @@ def _read_item_name(row: Row, columns: Sequence[str]) -> str | None:
     return None
 
 
-def _is_number(cell: Any) -> bool:
+def is_number(cell: Any) -> bool:
     """Return True if a cell is a number or empty."""
     if cell is None or cell == "":
         return True

@@ -92,7 +92,8 @@ class ObjectTable:
         table = pa.table({"id": pa.array(list(self.rows), pa.string()), **lists})
         facts = json.dumps({"format": FORMAT, "vocabulary": self.vocabulary})
         with write_atomically(path) as draft:
-            pq.write_table(table.replace_schema_metadata({KEY: facts.encode()}), draft, compression="zstd")
+            table = table.replace_schema_metadata({KEY: facts.encode()})
+            pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
 
 
 def get_caption_source(lemmas: LemmaRule) -> str:
@@ -112,8 +113,8 @@ def open_table(path: str) -> ObjectTable:
 @lru_cache(maxsize=2)
 def _read_table(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
     name = Path(path).name
-    if parquet and (table := _read_own_parquet(path)) is not None:
-        columns, facts = table.to_pydict(), json.loads(table.schema.metadata[KEY])
+    if parquet and (found := _read_own_parquet(path)) is not None:
+        columns, facts = found
         rows = {key: row for row, key in enumerate(columns.pop("id"))}
         return ObjectTable(name, rows, columns, str(facts.get("vocabulary", "")), fingerprint)
     lists: dict[str, list[str]] = {}
@@ -134,23 +135,27 @@ def _read_table(path: str, fingerprint: str, parquet: bool) -> ObjectTable:
     )
 
 
-def _read_own_parquet(path: str) -> Any:
-    """Read the Arrow table of a file that captious made; None for any other Parquet file."""
+def _read_own_parquet(path: str) -> tuple[dict[str, list[Any]], dict[str, Any]] | None:
+    """Read the columns and the facts of a file that captious made; None for any other Parquet file."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from captious.io.arrow import open_parquet
 
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        with Path(path).open("rb") as file:
+            table = open_parquet(file).read()
+        if KEY not in (table.schema.metadata or {}):
+            return None
+        columns, facts = table.to_pydict(), dict(json.loads(table.schema.metadata[KEY]))
+        if "id" not in columns:
+            raise ValueError("it has no column id")
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise InputError(f"{path}: is damaged ({format_one_line(error)}); make it again with: {MAKER}") from None
-    facts = (table.schema.metadata or {}).get(KEY)
-    if facts is None:
-        return None
-    if json.loads(facts).get("format") != FORMAT:
+    if facts.get("format") != FORMAT:
         raise InputError(
             f"{path}: a table of objects of another format, expected {FORMAT}; make it again with: {MAKER}"
         )
-    return table
+    return columns, facts
 
 
 def build_table(

@@ -14,6 +14,7 @@ from captious.errors import InputError, format_suggestion
 from captious.io.columns import CANDIDATE_COLUMNS, GROUP_COLUMNS, ITEM_COLUMNS, SYSTEM_COLUMNS
 from captious.io.formats import get_name, read_rows
 from captious.io.join import format_first
+from captious.io.rows import Row
 from captious.metrics.registry import parse_all
 from captious.runs.folder import has_runs
 from captious.runs.pairing import find_shared_metrics
@@ -22,7 +23,7 @@ from captious.stats.correlation import mid_ranks
 from captious.stats.judging import JudgeRegressions
 from captious.study.judgments import Preferences, Ratings
 from captious.study.rating_files import PROBABILITY, STRATUM, read_name, read_number
-from captious.study.scores import ItemIndex, collect_reports
+from captious.study.scores import ItemIndex, collect_reports, find_column_kinds, is_number
 
 # Columns of a run that are numbers without being metrics.
 COUNTS = ("words", "characters")
@@ -45,6 +46,8 @@ class CaptionTable:
     strata: tuple[str, ...] | None = None
     """The stratum of every caption, if the rows say it."""
     name: str = "captions"
+    remarks: tuple[str, ...] = ()
+    """Texts in columns of numbers, which are missing values."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -212,7 +215,7 @@ def _read_file(source: Any, system: str | None) -> CaptionTable:
     if keys[0] is None and keys[1] is None:
         raise InputError(f"{file}: no id and no image, found columns {', '.join(columns)}")
     others = [name for name in columns if name not in {*keys, PROBABILITY, STRATUM}]
-    metrics = [name for name in others if all(_is_numeric(row.fields.get(name)) for row in rows)]
+    kinds = {name: kind for name, kind in find_column_kinds(rows, ()).items() if name in others and kind.is_metric}
     cells: list[tuple[str, str, str, str | None]] = []
     for row in rows:
         id, image, owner, text = (
@@ -221,9 +224,7 @@ def _read_file(source: Any, system: str | None) -> CaptionTable:
         if id is None and image is None:
             raise InputError(f"{row.where}: no value in column {keys[0] or keys[1]!r}, expected an id or an image")
         cells.append((str(id or image), str(owner or UNNAMED_SYSTEM), str(image or id), text))
-    values = {
-        name: _make_array([read_number(row.fields.get(name), row.where, name) for row in rows]) for name in metrics
-    }
+    values = {name: _make_array([_read_value(row, name) for row in rows]) for name in kinds}
     strata = None
     if STRATUM in columns:
         strata = tuple(str(row.fields.get(STRATUM)) for row in rows)
@@ -234,25 +235,16 @@ def _read_file(source: Any, system: str | None) -> CaptionTable:
             raise InputError(f"{row.where}: {key[1]} of {key[0]} occurs twice, expected one row per caption")
         seen.add(key)
     values = {name: column for name, column in values.items() if not np.isnan(column).all()}
-    signatures = {name: f"{name}|computed elsewhere" for name in values}
-    return CaptionTable(ids, systems, images, texts, values, {name: name for name in values}, signatures, strata, file)
+    signatures = {name: kinds[name].sign(f"{name}|computed elsewhere") for name in values}
+    remarks = tuple(remark for name in values for remark in kinds[name].describe_texts(name))
+    labels = {name: name for name in values}
+    return CaptionTable(ids, systems, images, texts, values, labels, signatures, strata, file, remarks)
 
 
-def _is_numeric(cell: Any) -> bool:
-    return (
-        cell is None
-        or cell == ""
-        or (isinstance(cell, (int, float)) and not isinstance(cell, bool))
-        or _is_number_text(cell)
-    )
-
-
-def _is_number_text(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return not isinstance(cell, bool)
+def _read_value(row: Row, column: str) -> float | None:
+    """Return the number in a cell; None if it is empty or text."""
+    cell = row.fields.get(column)
+    return read_number(cell, row.where, column) if is_number(cell) else None
 
 
 def _add_columns(table: CaptionTable, more: CaptionTable) -> CaptionTable:
@@ -281,6 +273,7 @@ def _add_columns(table: CaptionTable, more: CaptionTable) -> CaptionTable:
         signatures={**more.signatures, **table.signatures},
         strata=strata,
         name=f"{table.name}, {more.name}",
+        remarks=(*table.remarks, *more.remarks),
     )
 
 

@@ -157,7 +157,7 @@ def choose(
     )
     labels = " + ".join(table.labels.get(name, name) for name in names)
     drawn_images = {image for images in drawn for image in images}
-    remarks = []
+    remarks = list(table.remarks)
     if judged is not None and PROBABILITY not in judged.drawn:
         remarks.append("assumed: the images rated before were drawn at random")
     signature = f"choose:{len(drawn_images)}/{total}|using:{labels or 'none'}|strata:{len(groups)}|{allocation}"

@@ -110,7 +110,7 @@ def estimate(
     judged = _read_judgments(ratings, probability, stratum, missing)
     table = read_caption_table(runs, system)
     names = _list_names(using, table)
-    warnings = list(judged.warnings)
+    warnings = [*judged.warnings, *(() if table is None else table.remarks)]
     remarks: list[str] = []
     left_out = Counter(count_unused_answers(judged))
     sample, answers_of, questions = _match_answers(judged, table, share, missing, left_out)

@@ -207,5 +207,5 @@ def find_threshold(
     remarks.append("the threshold was chosen by these ratings: check its precision on others")
     return ThresholdCurve(
         judged.name, name, label, higher, good, at_least, tuple(rows), best, base, level,
-        "|".join([*parts, f"captious:{__version__}"]), judged.warnings, tuple(remarks),
+        "|".join([*parts, f"captious:{__version__}"]), (*judged.warnings, *table.remarks), tuple(remarks),
     )  # fmt: skip

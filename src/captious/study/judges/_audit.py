@@ -149,7 +149,7 @@ def audit(
         _compare_preferences(own or {}, residuals, sample, labels),
         matrix,
         {labels[key]: name for key, name in (own or {}).items() if key in labels},
-        tuple(judged.warnings),
+        (*judged.warnings, *table.remarks),
         (
             *(f"{number:,} left out: {reason}" for reason, number in left_out.items() if number),
             *(_note_reversal(key, sample.table.labels.get(key, key)) for key in totals),
