@@ -302,6 +302,21 @@ class Origin:
     """One sentence for each kind of change, with the first places."""
 
 
+def format_origin(columns: Mapping[str, str], reference_range: tuple[int, int]) -> str:
+    """Return a line of the columns that were read, for the end of a result; empty without columns.
+
+    >>> format_origin({"captions": "`text`", "references": "refs.json"}, (4, 5))
+    'captions: `text`; references: refs.json, 4–5 per item'
+    """
+    if not columns:
+        return ""
+    low, high = reference_range
+    number = f"{low}" if low == high else f"{low}–{high}"
+    references = f"{columns['references']}, {number} per item" if "references" in columns else "none"
+    entries = {"captions": "", "references": ""} | dict(columns) | {"references": references}  # in this order
+    return "; ".join(f"{name}: {column}" for name, column in entries.items())
+
+
 def _is_picture(value: Any) -> bool:
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(value, pillow.Image)
@@ -679,17 +694,28 @@ class CaptionSet(Memo):
         >>> read([{"id": 1, "caption": "a dog", "references": ["dogs", "the dog"]}]).origin_line
         'captions: `caption`; references: `references`, 2 per item'
         """
+        return format_origin(self.origin_columns, self.reference_range)
+
+    @property
+    def origin_columns(self) -> dict[str, str]:
+        """The columns and files of `origin_line`, by their role; empty for a set that was built in memory."""
         if not self.origin.candidates:
-            return ""
+            return {}
+        columns = {
+            "captions": self.origin.candidates,
+            "references": self.origin.references if self.reference_range[1] else "",
+            "images": self.origin.images,
+            "videos": self.origin.videos,
+        }
+        if columns["videos"] and not columns["videos"].startswith("file "):  # all vectors of a file of vectors count
+            columns["frames"] = str(self.frames)
+        return {name: column for name, column in columns.items() if column}
+
+    @property
+    def reference_range(self) -> tuple[int, int]:
+        """The smallest and the largest number of references of an item; zeros without items."""
         counts = self.references.counts
-        low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
-        number = f"{low}" if low == high else f"{low}–{high}"
-        references = f"{self.origin.references}, {number} per item" if high and self.origin.references else "none"
-        images = f"; images: {self.origin.images}" if self.origin.images else ""
-        videos = f"; videos: {self.origin.videos}" if self.origin.videos else ""
-        if videos and not self.origin.videos.startswith("file "):  # all vectors of a file of vectors count
-            videos += f"; frames: {self.frames}"
-        return f"captions: {self.origin.candidates}; references: {references}{images}{videos}"
+        return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
 
     @property
     def images(self) -> list[ImageSource | None]:

@@ -88,6 +88,14 @@ def test_a_list_alone_is_several_candidates(tmp_path):
     assert captions.origin_line == "captions: `captions`; references: none"
 
 
+def test_the_first_row_may_be_without_references(tmp_path):
+    rows = [{"id": 1, "caption": "a dog"}, {"id": 2, "caption": "a cat", "references": ["cats", "the cat"]}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    captions = captious.read(path, reading=Reading(missing="skip"))
+    assert captions.origin_line == "captions: `caption`; references: `references`, 2 per item"
+
+
 def test_lists_of_a_model_beside_a_text_are_the_users_choice(tmp_path):
     assert "`caption` and `predictions` could be the caption" in refused(
         put(tmp_path, caption=WORDS, predictions=PEOPLE)

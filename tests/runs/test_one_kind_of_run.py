@@ -68,6 +68,7 @@ def test_both_kinds_have_the_same_folders_and_tables(runs):
 def test_reports_are_equal(runs):
     file, shards = (captious.open_run(runs["a"][kind]) for kind in ("file", "shards"))
     assert file.to_pandas("scores").equals(shards.to_pandas("scores")) and file.signatures == shards.signatures
+    assert file.read_notes == shards.read_notes == ["captions: `caption`; references: `references`, 2 per item"]
     assert file.to_pandas().equals(shards.to_pandas())
     assert [row[0] for row in file.worst(5).tables["worst"].rows] == [
         row[0] for row in shards.worst(5).tables["worst"].rows
@@ -83,6 +84,7 @@ def test_compare_and_gate_take_any_two(runs, base, new):
     mixed = captious.compare({"a": runs["a"][base], "b": runs["b"][new]}, None, resampling=FEW, permutations=200)
     assert mixed.differences == expected.differences and mixed.test == expected.test
     assert mixed.to_pandas("systems").equals(expected.to_pandas("systems"))
+    assert mixed.document().notes == expected.document().notes
     margins = {"cider": 0.05, "rouge": 0.01}
     gates = [
         captious.gate(*pair, "cider,rouge", margin=margins, resampling=FEW)
@@ -101,7 +103,7 @@ def test_keep_takes_any_two(runs, first, second, tmp_path):
         selection = captious.keep(both, "b.rouge > a.rouge and top(cider, 0.9)", out=out, best="rouge", overwrite=True)
         assert selection.kept > 0
         table = pq.read_table(out).drop_columns("shard")
-        kept.append((selection.clauses, selection.thresholds, selection.reasons, table.to_pydict()))
+        kept.append((selection.read, selection.clauses, selection.thresholds, selection.reasons, table.to_pydict()))
     assert kept[0] == kept[1]
 
 
@@ -139,8 +141,11 @@ def test_metrics_are_added_to_the_run_of_shards_from_a_file(runs, tmp_path):
     file, shards = (captious.open_run(tmp_path / kind) for kind in ("file", "shards"))
     assert file.to_pandas("scores").equals(shards.to_pandas("scores"))
     # The folder of shards keeps its parts, so that the same shards can be scored into it again.
-    marker = Run.at(tmp_path / "shards").marker
+    run = Run.at(tmp_path / "shards")
+    marker = run.marker
     assert marker.parts == {f"part-{number}": 20 for number in range(SHARDS)} and len(marker.shards) == SHARDS
+    assert shards.read_notes == file.read_notes and [part.references for part in run.summaries()] == [(2, 2)] * SHARDS
+    assert {part.columns["captions"] for part in run.summaries()} == {"`caption`"}
     assert shards.explain("i3", "cider")["cider"].value == file.explain("i3", "cider")["cider"].value
 
 

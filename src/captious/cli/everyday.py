@@ -243,12 +243,13 @@ def view(
 def _print_columns(runs: Runs) -> None:
     """Print on standard error which columns the runs were scored from."""
     from captious.runs.folder import open_runs
+    from captious.runs.marker import COLUMNS
 
     folders = runs.folders()
     paths = folders.values() if isinstance(folders, dict) else folders
     found = [(name or Path(path).name, run) for path in paths for name, run in open_runs(path).items()]
     for name, run in found:
-        if line := run.marker.reading.get("columns"):
+        if line := run.marker.reading.get(COLUMNS):
             click.echo(f"{name}: {line}" if len(found) > 1 else line, err=True)
 
 

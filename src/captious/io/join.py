@@ -327,10 +327,12 @@ def _fail(error: InputError) -> Iterator[Piece]:
 
 def _describe_column(sample: Sequence[Row], wanted: str | None, usual: Sequence[str]) -> str:
     """Describe the column that is read for a result; for formats without columns, how texts are matched."""
-    first = sample[0] if sample else Row("", {})
-    column = _pick(first, wanted, usual)
-    if column is None or not first.keyed or not {"id", "caption", "image"}.issuperset(first.fields):
-        return "" if column is None else f"`{column}`"
+    # The first row with the column: a row without references may be left out.
+    first = next((row for row in sample if _pick(row, wanted, usual) is not None), None)
+    if first is None:
+        return ""
+    if not first.keyed or not {"id", "caption", "image"}.issuperset(first.fields):
+        return f"`{_pick(first, wanted, usual)}`"
     return "by id" if first.aligned is False else "one per line" if first.aligned else "in their order"
 
 

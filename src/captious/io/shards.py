@@ -478,6 +478,7 @@ def _select_references(candidates: Gathered, reading: Reading) -> Gathered:
     return Gathered(
         references={key: stored.references[key] for key in candidates.candidates if key in stored.references},
         fields={key: stored.fields[key] for key in candidates.candidates if key in stored.fields},
+        references_column=stored.references_column,
     )
 
 

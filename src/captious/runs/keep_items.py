@@ -40,6 +40,7 @@ from captious.runs.filters import (
     quote,
 )
 from captious.runs.folder import Run
+from captious.runs.marker import COLUMNS
 from captious.runs.report import disambiguate_labels
 from captious.runs.run_tables import parse_reasons
 
@@ -299,7 +300,7 @@ def keep(
         rewrite_shards(
             first, filter, selector.thresholds, os.fspath(out), engine, overwrite, step, named, selector.types[0], ids
         )
-    columns = {name: str(one.marker.reading.get("columns", "")) for name, one in runs.items()}
+    columns = {name: str(one.marker.reading.get(COLUMNS, "")) for name, one in runs.items()}
     read = tuple(line if len(runs) == 1 else f"{name}: {line}" for name, line in columns.items() if line)
     return replace(selection, read=read, out=os.fspath(out) if out is not None else "")
 

@@ -30,6 +30,8 @@ _NAME = re.compile(r"[\w+-][\w.+-]*")
 LARGEST = 2**63
 # The entry of `reading` that marks the run of a training with rewards.
 REWARDS = "rewards"
+# The entry of `reading` that says which columns and files were read. Of shards it is known when they are scored.
+COLUMNS = "columns"
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Marker:
     shards: tuple[Shard, ...] = ()
     """All shards of the run, including failed ones; empty if a file or values in memory were scored."""
     reading: Mapping[str, Any] = field(default_factory=dict)
-    """Options of reading that are not at their default, and digests of files that they name."""
+    """Options of reading that are not at their default, digests of files that they name, and the columns read."""
     resampling: Resampling = Resampling()
     failed: Mapping[str, str] = field(default_factory=dict)
     """The reason of each shard that could not be scored, by its name."""
@@ -104,9 +106,14 @@ class Marker:
     format: int = FORMAT
 
     @property
+    def reading_options(self) -> dict[str, Any]:
+        """The entries of `reading` that are known before anything is read."""
+        return {name: value for name, value in self.reading.items() if name != COLUMNS}
+
+    @property
     def digest(self) -> str:
         """The digest of reading options and version. Parts with another digest are not reused."""
-        facts = (dict(self.reading), self.version, self.format)
+        facts = (self.reading_options, self.version, self.format)
         return digest(json.dumps(facts, sort_keys=True).encode())
 
     def to_json(self) -> str:

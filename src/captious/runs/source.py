@@ -21,7 +21,7 @@ from captious.metrics.contract import Metric
 from captious.metrics.explanation import Explanation
 from captious.metrics.measurement import Measurement
 from captious.metrics.statistic_rows import TypeSets
-from captious.runs.marker import Marker, Unit
+from captious.runs.marker import COLUMNS, Marker, Unit
 from captious.runs.run_tables import IMAGE
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class MemoryItems(PlainState):
             return self.before.marker(**facts)
         captions = self.captions
         reading: dict[str, Any] = {"source": hide_folder(self.name)}
-        reading |= {"columns": self.origin_line} if self.origin_line else {}
+        reading |= {COLUMNS: self.origin_line} if self.origin_line else {}
         reading |= {"cleaned": captions.origin.cleaned} if captions.origin.cleaned else {}
         reading |= {"list": captions.selection} if captions.selection else {}
         reading |= {"language": captions.language} if captions.language else {}
@@ -258,7 +258,7 @@ class MemoryItems(PlainState):
         """Return what the earlier run stored about the reading of a part; empty if there is no such part."""
         for part in self.before.parts if self.before else ():
             if part.name == name:
-                facts = ("size", "skipped", "faults", "examples", "warnings", "seconds")
+                facts = ("size", "skipped", "columns", "references", "faults", "examples", "warnings", "seconds")
                 return {fact: getattr(part, fact) for fact in facts}
         return {}
 
@@ -298,7 +298,7 @@ class StoredItems(PlainState):
     @property
     def origin_line(self) -> str:
         """The columns that were read as captions, references and images, from the marker."""
-        return str(self.run.marker.reading.get("columns", ""))
+        return str(self.run.marker.reading.get(COLUMNS, ""))
 
     @property
     def unit(self) -> Unit:
@@ -388,12 +388,12 @@ def _slice(measurement: Measurement, captions: CaptionSet, first: int) -> Measur
     Warnings, notes and counts are of all items together. Only the first slice keeps them, so that they occur once.
     """
     end, rows = first + len(captions), measurement.rows
-    counts, reasons = captions.references.counts, measurement.reasons
+    reasons = measurement.reasons
     own_reasons = {id: reasons[id] for id in captions.ids if id in reasons} if reasons else {}
     signature = replace(
         measurement.signature,
         items=len(captions),
-        references=(int(counts.min()), int(counts.max())) if len(counts) else (0, 0),
+        references=captions.reference_range,
         fingerprint=captions.fingerprint,
         unscored=len(own_reasons),
     )

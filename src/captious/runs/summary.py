@@ -16,9 +16,10 @@ import numpy as np
 
 from captious._core.hashing import hash_texts
 from captious._core.types import Floats
-from captious.captions import CaptionSet
+from captious.captions import CaptionSet, format_origin
 from captious.metrics.measurement import Measurement, Signature
 from captious.metrics.statistic_rows import TypeSets
+from captious.render.answers import join_names
 from captious.text.ngram_tables import count_words
 
 if TYPE_CHECKING:
@@ -232,6 +233,10 @@ class PartSummary:
     """The number of items with an image."""
     ids: int = 0
     """Sum of the hashes of the ids modulo 2**64: the same ids in any order give the same one."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The columns and files that were read from a shard; see `CaptionSet.origin_columns`."""
+    references: tuple[int, int] = (0, 0)
+    """The smallest and the largest number of references of an item of a shard."""
     faults: Mapping[str, int] = field(default_factory=dict)
     """The number of faults of reading, such as members of a truncated tar, by reason."""
     examples: Mapping[str, str] = field(default_factory=dict)
@@ -253,17 +258,45 @@ class PartSummary:
     def from_json(cls, text: str | bytes) -> PartSummary:
         """Parse a summary; raise ValueError, KeyError, TypeError or AttributeError if it is malformed."""
         record = json.loads(text)
+        low, high = map(int, record.get("references", (0, 0)))
         numbers = ("size", "items", "skipped", "candidates", "words", "images", "ids")
         return cls(
             name=str(record["name"]),
             marker=str(record["marker"]),
             metrics=tuple(MetricSummary.of_record(one) for one in record["metrics"]),
+            columns={str(name): str(column) for name, column in record.get("columns", {}).items()},
+            references=(low, high),
             faults={str(reason): int(number) for reason, number in record["faults"].items()},
             examples={str(reason): str(line) for reason, line in record["examples"].items()},
             warnings=tuple(map(str, record["warnings"])),
             seconds={str(step): float(number) for step, number in record["seconds"].items()},
             **{name: int(record[name]) for name in numbers},
         )
+
+
+def merge_origins(parts: Iterable[PartSummary]) -> str:
+    """Return the line of the columns that most shards were read from, and how the other shards differ."""
+    groups: dict[tuple[tuple[str, str], ...], list[PartSummary]] = {}
+    for part in parts:
+        if part.columns:
+            groups.setdefault(tuple(sorted(part.columns.items())), []).append(part)
+    if not groups:
+        return ""
+    most, *others = sorted(groups.values(), key=len, reverse=True)
+    ranges = [part.references for part in most]
+    usual = most[0].columns
+    line = format_origin(usual, (min(low for low, _ in ranges), max(high for _, high in ranges)))
+    if not others:
+        return line
+    number, total = sum(map(len, others)), sum(map(len, groups.values()))
+    differences = []
+    for group in others:
+        columns = group[0].columns
+        names = [name for name in {**usual, **columns} if columns.get(name) != usual.get(name)]
+        different = "; ".join(f"{name}: {columns.get(name, 'none')}" for name in names)
+        differences.append(f"{join_names([part.name for part in group])} ({different})")
+    verb = "differs" if number == 1 else "differ"
+    return f"{line}; {number:,} of {total:,} shards {verb}: {', '.join(differences)}"
 
 
 def summarize_part(

@@ -25,7 +25,11 @@ def test_shards_are_scored_into_a_folder(run, source: str, tmp_path: Path) -> No
     assert code == 0
     for text in ("60 items in 3 shards", "CIDEr-D", "items pass", "worst 2 by CIDEr-D"):
         assert text in printed
+    read = "captions: `caption`; references: `references`, 2 per item"
+    assert read in printed.splitlines()
     assert f"written: {out}/report.html" in errors
+    assert read in run("score", out)[1].splitlines() and json.loads(run("score", out, "--json")[1])["read"] == read
+    assert read in run("view", out, "--out", str(tmp_path / "site"))[2].splitlines()
     assert (tmp_path / "scores" / "report.html").exists()
     kept = pq.read_table(tmp_path / "scores" / "kept.parquet")
     _, printed, _ = run(*line, "--json", "--keep", "cider > 4 and words > 5")

@@ -146,6 +146,8 @@ class ShardScorer:
             measurements,
             size=shard.size,
             skipped=captions.skipped,
+            columns=captions.origin_columns,
+            references=captions.reference_range,
             faults=content.faults,
             examples=content.examples,
             warnings=tuple(finding.message for finding in find_misleading(captions)),
@@ -200,7 +202,9 @@ def _combine(before: PartSummary, now: PartSummary, metrics: Sequence[str]) -> P
     if (before.items, before.ids) != (now.items, now.ids):
         raise InputError(f"{before.name}: contains other ids than when it was scored; pass overwrite=True")
     both = {one.metric: one for one in (*before.metrics, *now.metrics)}
-    return replace(now, metrics=tuple(both[key] for key in metrics if key in both))
+    # Images are read only for metrics that need them, which may be those of the earlier part.
+    columns = {**before.columns, **now.columns}
+    return replace(now, metrics=tuple(both[key] for key in metrics if key in both), columns=columns)
 
 
 def _add_seconds(summary: PartSummary, before: PartSummary | None, clock: Clock) -> PartSummary:

@@ -35,7 +35,7 @@ from captious.metrics.registry import DEFAULT, parse
 from captious.metrics.requests import Specs
 from captious.options import Engine, Missing, Reading, Resampling, Runtime, check_settings, get_runtime, using
 from captious.runs.folder import FAILED, Run
-from captious.runs.marker import Marker
+from captious.runs.marker import COLUMNS, Marker
 from captious.runs.report import Report, make_report
 from captious.runs.report_sections import list_shard_warnings
 from captious.runs.shards._passes import PreparationPass, ScoringPass, ShardOutcome
@@ -50,7 +50,7 @@ from captious.runs.shards.shard_plan import (
 )
 from captious.runs.source import PART, StoredItems
 from captious.runs.stored_states import CorpusStates
-from captious.runs.summary import PartSummary
+from captious.runs.summary import PartSummary, merge_origins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,8 +187,10 @@ def _finish(run: Run, metrics: Sequence[Metric], resampling: Resampling, failed:
     """Return the report of all scored shards, and write it with the marker into the folder."""
     run.tidy()
     finished = {name: one for name, one in run.find_finished().items() if name not in failed}
+    columns = merge_origins(finished.values())
     marker = replace(
         run.marker,
+        reading={**run.marker.reading_options, **({COLUMNS: columns} if columns else {})},
         items=sum(one.items for one in finished.values()),
         skipped=sum(one.skipped for one in finished.values()),
         parts={name: one.items for name, one in finished.items()},

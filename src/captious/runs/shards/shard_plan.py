@@ -217,8 +217,8 @@ def describe_change(marker: Marker, other: Marker, add: bool = False) -> str:
     if set(before) - set(now) or (set(now) - set(before) and not add):
         hint = "" if set(before) - set(now) else "; pass add=... for metrics to be added"
         return f"it has {', '.join(before)}, now it is {', '.join(now)}{hint}"
-    if dict(marker.reading) != dict(other.reading):
-        names = {**marker.reading, **other.reading}
+    if marker.reading_options != other.reading_options:
+        names = {**marker.reading_options, **other.reading_options}
         name = next(name for name in names if marker.reading.get(name) != other.reading.get(name))
         return f"it was read with {_format_option(other, name)}, now it is {_format_option(marker, name)}"
     now, before = ([shard.name for shard in both.shards] for both in (marker, other))
