@@ -80,9 +80,11 @@ def keep(
 
     output = session.output
     printing = replace(session, output=replace(output, out=None))
+    # A single run may be NAME=FOLDER too, unless a folder has this whole text as its name.
+    is_named = len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists())
     with printing.working() as step:
         selection = keep(
-            name_files(runs) if len(runs) > 1 or ("=" in runs[0] and not Path(runs[0]).exists()) else runs[0],
+            name_files(runs) if is_named else runs[0],
             filter,
             out=output.out,
             write=write,
@@ -127,6 +129,7 @@ def compare(
     if len(runs) == len(paths) and session.reading != Reading(missing=session.reading.missing):
         name = next(one.name for one in fields(Reading) if getattr(session.reading, one.name) != one.default)
         raise InputError(f"{name}=... is for captions; folders of runs are compared as they are")
+    # Without --metrics, runs are compared on the metrics that all of them have.
     wanted = None if runs and metrics == USUAL else metrics
     if session.runtime.judging.dry_run:
         session.deliver_plan({name: session.read(path) for name, path in paths.items()}, metrics)
@@ -251,7 +254,7 @@ def _print_columns(runs: Runs) -> None:
 
 
 def _find_image_folder(runs: Runs, session: Session) -> Path | None:
-    """Return the folder of --images, or the one with which this user wrote the first run that has one."""
+    """Return the folder of --images, or the one that this user named when a run was scored; the first run counts."""
     if session.reading.images is not None:
         return Path(session.reading.images)
     from captious.runs.image_folders import recall_images
@@ -338,7 +341,7 @@ def check(
     from captious.io.check import Findings, check
     from captious.render import Document
 
-    # The findings name Python arguments; `captious score` has an option for each of them, and this command most.
+    # Findings name Python arguments. They are replaced by options of `captious score`, which has one for each of them.
     options = list_params(score)
     results = [check(Path(file), reading=session.reading, questions=questions) for file in predictions]
     results = [

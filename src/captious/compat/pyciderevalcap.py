@@ -151,10 +151,10 @@ def _build_captions(gts: Mapping[Any, Sequence[str]], res: Sequence[Mapping[str,
         key, caption = entry["image_id"], entry["caption"]
         if key not in gts:
             raise InputError(f"{where}: gts does not have its image id {key!r}")
-        for name, texts, few in (("caption", caption, 1), ("references", gts[key], None)):
-            listed = isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts)
-            if not listed or (few and len(texts) != few):
-                expected = "a list of one tokenized text" if few else "a list of tokenized texts"
+        for name, texts, number_of_texts in (("caption", caption, 1), ("references", gts[key], None)):
+            is_list = isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts)
+            if not is_list or (number_of_texts and len(texts) != number_of_texts):
+                expected = "a list of one tokenized text" if number_of_texts else "a list of tokenized texts"
                 raise InputError(f"{where}: {name} of image id {key!r} is {texts!r:.60}, expected {expected}")
         candidates.append(caption)
         references.append(gts[key])

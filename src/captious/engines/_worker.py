@@ -33,6 +33,7 @@ class Answer:
     error: str = ""
     """The line of an `InputError`."""
     bug: Exception | None = None
+    """Any other exception."""
     traceback: str = ""
     """The traceback of the bug."""
     log: tuple[str, ...] = ()
@@ -75,6 +76,7 @@ class Worker:
     def start(self, setup: bytes) -> Answer:
         """Run the setup."""
         answer = self._answer(lambda: unpack(setup)())
+        # The function stays here, so that it need not be picklable.
         self.work, answer = answer.result, replace(answer, result=None)
         return answer
 
@@ -119,11 +121,12 @@ def refuse_split_gpus(engine: Engine) -> None:
 
 
 def count_slots(gpus: float, share: float) -> int:
-    """Count the workers that fit on the GPUs of a machine; a worker never has parts of two GPUs.
+    """Count the workers that fit on the GPUs of a machine, with ``share`` GPUs each; none has parts of two GPUs.
 
     >>> count_slots(2, 0.4), count_slots(5, 2), count_slots(0, 0.5)
     (4, 2, 0)
     """
+    # 1e-9, because a quotient such as 1 / 0.1 may be rounded to just below a whole number.
     return int(gpus // share) if share >= 1 else int(gpus) * int(1 / share + 1e-9)
 
 

@@ -159,7 +159,10 @@ def _count_examples(captions: Sequence[str], labels: Sequence[str] | None, numbe
 
 
 def _refuse_repeated_labels(captions: Sequence[str], labels: Sequence[str]) -> None:
-    """Raise InputError if all captions repeat their label, and some go on: the model received the answer as input."""
+    """Raise InputError if all captions repeat their label and some continue: the model received the answer as input.
+
+    If all are equal to their label, only warn: a perfect model has the same result.
+    """
     pairs = [(caption, label) for caption, label in zip(captions, labels, strict=False) if label]
     if len(pairs) < 2 or any(label not in caption for caption, label in pairs):
         return

@@ -89,6 +89,7 @@ def _hash_file(path: Path) -> str:
 
 
 def _collect_probabilities(source: str, captions: CaptionSet) -> Floats:
+    """Collect the probability of each candidate from the column, a table of stored ones, or a detector."""
     candidates = captions.candidates
     lists: list[Sequence[float]]
     if source == COLUMN:
@@ -132,12 +133,16 @@ def _read_probabilities(path: str, content: str) -> Mapping[str, Sequence[float]
 
 def _parse_numbers(cell: Any, where: str) -> list[float]:
     """Parse the probabilities of a cell: a number, or a list with one per caption; an empty cell has none."""
+    if isinstance(cell, (list, tuple, np.ndarray)):
+        values: Sequence[Any] | np.ndarray[Any, Any] = cell
+    else:
+        values = () if cell in (None, "") else (cell,)
     numbers = []
-    for value in cell if isinstance(cell, (list, tuple, np.ndarray)) else () if cell in (None, "") else (cell,):
+    for value in values:
         try:
             number = parse_number(value) if isinstance(value, str) else math.nan if value is None else float(value)
         except (TypeError, ValueError):
-            number = -1.0
+            number = -1.0  # refused below
         if isinstance(value, bool) or number < 0 or number > 1:
             raise InputError(f"{where}: {COLUMN} is {str(value)[:40]!r}, expected a number from 0 to 1")
         numbers.append(number)

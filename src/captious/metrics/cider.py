@@ -239,7 +239,8 @@ def compute_similarities(
         if variant == "d":
             np.minimum(product, other, out=product)
         product *= other
-        # The pairs of a candidate are neighbors: pair index = shift[candidate] + reference, plus `pairs` per order.
+        # The pairs of a candidate are neighbors: pair index = shift[candidate] + reference, plus `pairs` per order. In
+        # `grams` caption c has the number c + `captions` per order, which is subtracted.
         shifts = np.add.outer(np.arange(len(orders)) * (pairs - captions), shift).ravel()
         pair = shifts.take(grams.caption.take(rows)).repeat(met)
         pair += grams.caption.take(partners)

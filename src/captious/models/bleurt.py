@@ -153,7 +153,8 @@ def _score_batches(model: BleurtModel, pairs: Sequence[tuple[str, str]]) -> Iter
     order = np.argsort(-tokens, kind="stable")
     backoff = OomBackoff(runtime.log)
 
-    # `OomBackoff` expects a function that starts a batch and returns one that fetches its results; here it is done.
+    # `OomBackoff` expects a function that starts a batch and returns one that fetches its results. Here the results are
+    # ready when it returns.
     def start_batch(batch: Ints) -> Fetch:
         logits = model.logits([id_pairs[number] for number in batch.tolist()])
         return lambda: logits

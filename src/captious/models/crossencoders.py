@@ -297,9 +297,10 @@ def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequenc
     faults: dict[int, str] = {}
     if len(missing):
         missing_pairs = [pairs[row] for row in missing.tolist()]
-        logits[missing], faults = _compute(backbone, distinct, missing_pairs, precision)
+        logits[missing], faults = _compute_logits(backbone, distinct, missing_pairs, precision)
         # Logits of unreadable images, and NaN, are not cached.
-        keep = missing[[contents[index] is not None for index, _ in missing_pairs] & np.isfinite(logits[missing])]
+        has_image = np.array([contents[index] is not None for index, _ in missing_pairs])
+        keep = missing[has_image & np.isfinite(logits[missing])]
         store.put(keys[keep], logits[keep, None].astype(np.float32))
     store.settle()
     # Faults are by image so far, the result has them by pair.
@@ -307,7 +308,7 @@ def score_pairs(backbone: Backbone, paths: Sequence[ImageSource], texts: Sequenc
     return PairLogits(logits[pair_of], by_pair)
 
 
-def _compute(
+def _compute_logits(
     backbone: Backbone, paths: list[ImageSource], pairs: Sequence[tuple[int, str]], precision: str
 ) -> tuple[Floats, dict[int, str]]:
     """Compute the logits of pairs (index of an image, caption), and faults by index of the image.
@@ -337,8 +338,8 @@ def _compute(
             torch.inference_mode(),
             torch.autocast(backbone.device.type, dtype=get_torch_dtype(precision), enabled=autocast),
         ):
-            for at in range(0, len(by_length), runtime.batch):
-                batch = by_length[at : at + runtime.batch]
+            for first in range(0, len(by_length), runtime.batch):
+                batch = by_length[first : first + runtime.batch]
                 # The position of each pair's image in `part`, which is sorted.
                 positions = np.searchsorted(part, image_of_pair[rows[batch]])
                 output = backbone.logits(pictures.take(positions), texts.take(batch[:, None]))

@@ -58,7 +58,8 @@ class FluencyDetector:
         runtime = get_runtime()
         backoff = OomBackoff(runtime.log)
 
-        # `OomBackoff` expects a function that starts a batch and returns one that fetches its results; here it is done.
+        # `OomBackoff` expects a function that starts a batch and returns one that fetches its results. Here the results
+        # are ready when it returns.
         def start_batch(batch: Ints) -> Fetch:
             errors = self._run_batch(tokens.ids[batch, : int(lengths[batch].max())], lengths[batch])
             return lambda: errors

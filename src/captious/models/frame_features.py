@@ -232,58 +232,61 @@ class FileReader:
         videos = list(by_video)
         states = [get_video_state(video) for video in videos]
         contents = lookup(self.files, states)
-        known: dict[VideoSource, _FileFacts] = {}
+        facts: dict[VideoSource, _FileFacts] = {}
         for video, content in zip(videos, contents, strict=True):
             if content is None and isinstance(video, VideoData):
                 content = hash_content(video.value)
             if content is not None and (timeline := read_timeline(self.timelines, content)) is not None:
-                known[video] = _FileFacts(content, timeline)
-        missing = [video for video in videos if video not in known or self._find_missing(known[video], by_video[video])]
+                facts[video] = _FileFacts(content, timeline)
+        missing = [video for video in videos if video not in facts or self._find_missing(facts[video], by_video[video])]
         try:
             if missing:
-                self._decode(missing, by_video, known, dict(zip(videos, states, strict=True)))
+                self._decode(missing, by_video, facts, dict(zip(videos, states, strict=True)))
         finally:
             for store in (*self.stores, self.files, self.timelines):
                 store.settle()
-        return {clip: self._plan(clip, known.get(clip.video)) for clip in clips}
+        return {clip: self._plan(clip, facts.get(clip.video)) for clip in clips}
 
-    def _plan(self, clip: Clip, known: _FileFacts | None) -> _Plan | str:
-        """Return the stored frames of a clip."""
-        if known is None:
+    def _plan(self, clip: Clip, facts: _FileFacts | None) -> _Plan | str:
+        """Return the stored frames of a clip, or the reason why it has none; no facts mean that decoding failed."""
+        if facts is None:
             return self._faults[clip]
         try:
-            chosen, total = select_frames(known.timeline, clip, self.rule)
+            chosen, total = select_frames(facts.timeline, clip, self.rule)
         except UnreadableVideo as error:
             return str(error)
         if clip in self._faults:
             return self._faults[clip]
-        keys = [make_frame_key(known.digest, number, known.timeline.rotation) for number in chosen.tolist()]
+        keys = [make_frame_key(facts.digest, number, facts.timeline.rotation) for number in chosen.tolist()]
         rows, _, index = gather(self.stores[0], keys)
         if (index < 0).any():
             return f"{clip}: {NOT_FINITE}"
         return _Plan(
             chosen,
-            known.timeline.times[chosen],
+            facts.timeline.times[chosen],
             total,
             vectors=rows[index],
-            cut=known.timeline.cut,
-            rotated=known.timeline.rotation % 360 != 0,
+            cut=facts.timeline.cut,
+            rotated=facts.timeline.rotation % 360 != 0,
         )
 
-    def _choose(self, known: _FileFacts, clips: Sequence[Clip]) -> list[int]:
+    def _choose_frames(self, facts: _FileFacts, clips: Sequence[Clip]) -> list[int]:
         """Return the frames that any of the clips of a file needs."""
         chosen: set[int] = set()
         for clip in clips:
             try:
-                chosen.update(select_frames(known.timeline, clip, self.rule)[0].tolist())
+                chosen.update(select_frames(facts.timeline, clip, self.rule)[0].tolist())
             except UnreadableVideo:  # `_plan` says why
                 continue
         return sorted(chosen)
 
-    def _find_missing(self, known: _FileFacts, clips: Sequence[Clip]) -> list[list[int]]:
-        """Return the frames that are not stored, for each encoder; an empty list if the first has all."""
-        chosen = self._choose(known, clips)
-        keys = [make_frame_key(known.digest, number, known.timeline.rotation) for number in chosen]
+    def _find_missing(self, facts: _FileFacts, clips: Sequence[Clip]) -> list[list[int]]:
+        """Return the frames that are not stored, for each encoder; an empty list if the first has all.
+
+        Only the first encoder needs the frames now. A file is not decoded for the others alone.
+        """
+        chosen = self._choose_frames(facts, clips)
+        keys = [make_frame_key(facts.digest, number, facts.timeline.rotation) for number in chosen]
         missing = [
             [number for number, key in zip(chosen, keys, strict=True) if not store.has_intact_row(key)]
             for store in self.stores
@@ -294,10 +297,10 @@ class FileReader:
         self,
         videos: Sequence[VideoSource],
         by_video: Mapping[VideoSource, Sequence[Clip]],
-        known: dict[VideoSource, _FileFacts],
+        facts: dict[VideoSource, _FileFacts],
         states: Mapping[VideoSource, bytes | None],
     ) -> None:
-        """Decode and encode the missing frames of files; add their timelines to ``known``."""
+        """Decode and encode the missing frames of files; add their timelines to ``facts``, or reasons to the faults."""
         runtime = get_runtime()
         preparations = [getattr(encoder, "preparation", None) for encoder in self.encoders]
         threads = count_clip_workers(runtime, len(videos))
@@ -314,18 +317,18 @@ class FileReader:
                 except UnreadableVideo as error:
                     return None, [], str(error)
 
-            for done, (video, (found, decoded, fault)) in enumerate(
+            for done, (video, (file, decoded, fault)) in enumerate(
                 zip(videos, decode_ahead(work, videos, threads), strict=True), 1
             ):
-                if fault or found is None:
+                if fault or file is None:
                     self._faults |= dict.fromkeys(by_video[video], fault)
-                    known.pop(video, None)
+                    facts.pop(video, None)
                 else:
-                    known[video] = found
-                    write_timeline(self.timelines, found.digest, found.timeline)
-                    record(self.files, [states[video]], [found.digest])
+                    facts[video] = file
+                    write_timeline(self.timelines, file.digest, file.timeline)
+                    record(self.files, [states[video]], [file.digest])
                     for number, pixels in decoded:
-                        key = make_frame_key(found.digest, number, found.timeline.rotation)
+                        key = make_frame_key(file.digest, number, file.timeline.rotation)
                         for batch, own in zip(batches, pixels, strict=True):
                             batch.add(key, own)
                 runtime.progress("videos", done, len(videos))
@@ -333,14 +336,16 @@ class FileReader:
                 batch.finish()
 
     def _decode_file(self, process: Any, video: VideoSource, clips: Sequence[Clip]) -> tuple[_FileFacts, Decoded, str]:
+        """Decode the missing frames of a file; return its facts, the frames, and an empty text: there is no fault."""
         opened = process.open(video)
-        known, decoded = _FileFacts(opened.digest, opened.timeline), None
-        for _ in range(2):  # again if the packets promised other frames
-            missing = self._find_missing(known, clips)
+        facts = _FileFacts(opened.digest, opened.timeline)
+        for _ in range(2):
+            missing = self._find_missing(facts, clips)
             decoded = process.decode(missing) if missing else []
             if not isinstance(decoded, Timeline):
-                return known, decoded, ""
-            known = known._replace(timeline=decoded)
+                return facts, decoded, ""
+            # The file has other frames than its packets promised: choose again by its true timeline.
+            facts = facts._replace(timeline=decoded)
         raise UnreadableVideo(f"{video}: its frames cannot be decoded")
 
 
@@ -351,13 +356,17 @@ class _FrameBatches:
         self.encoder, self.store, self.runtime = encoder, store, get_runtime()
         self.backoff = OomBackoff(self.runtime.log)
         self.begin: Start = make_image_start(encoder)
+        # On a GPU one batch is computed while the next one is filled.
         self.delay = int(is_on_gpu(encoder))
         self._keys: list[bytes] = []
         self._pixels: list[Any] = []
         self._running: deque[tuple[list[bytes], Fetch]] = deque()
 
     def add(self, key: bytes, pixels: npt.NDArray[np.uint8] | None) -> None:
-        """Add a frame, prepared if the encoder has a preparation that workers use; None if it is not wanted."""
+        """Add a frame; None is ignored, because this encoder does not need the frame.
+
+        Workers have prepared the pixels if the encoder has a ``preparation``. Otherwise they are prepared here.
+        """
         if pixels is None:
             return
         if getattr(self.encoder, "preparation", None) is None:

@@ -83,9 +83,9 @@ def encode_captions(captions: CaptionSet, encoder: Encoder, prefix: str = "") ->
     usable = np.array(with_image, dtype=np.int64)[images.index >= 0]
     if not len(usable):
         raise InputError(f"{captions.name}: no image can be used: {next(iter(images.faults.values()))}")
-    number = np.full(len(captions), -1, dtype=np.int64)
-    number[usable] = np.arange(len(usable))
-    owner = np.repeat(number, captions.candidates.counts)
+    new_index = np.full(len(captions), -1, dtype=np.int64)
+    new_index[usable] = np.arange(len(usable))
+    owner = np.repeat(new_index, captions.candidates.counts)
     has_text = np.array([bool(text.strip()) for text in captions.candidates.values], dtype=np.bool_)
     chosen = np.flatnonzero((owner >= 0) & has_text)
     chosen_texts = [captions.candidates.values[candidate] for candidate in chosen.tolist()]

@@ -47,8 +47,8 @@ class RolloutReader:
     references: bool = False
     images: bool = False
 
-    def read(self, completions: Sequence[Any], columns: Mapping[str, Any], known: Scorer | None) -> Rollouts:
-        """Read the captions and their items; ``known`` has the references or images that were given by id."""
+    def read(self, completions: Sequence[Any], columns: Mapping[str, Any], scorer: Scorer | None) -> Rollouts:
+        """Read the captions and their items; ``scorer`` has the references or images that were given by id."""
         if isinstance(completions, str) or not isinstance(completions, Sequence):
             raise InputError(f"completions: {type(completions).__name__}, expected a list of completions")
         size = len(completions)
@@ -60,7 +60,7 @@ class RolloutReader:
             if pictures is not None:
                 fields["image"] = tuple(map(_get_first_image, pictures))
         texts = self.extract_captions(completions)
-        column = self._find_id_column(usable, known)
+        column = self._find_id_column(usable, scorer)
         if column is not None:
             ids = tuple(one if isinstance(one, str) else _format_id(one) for one in usable[column])
             return Rollouts(texts, ids, ids, references, fields, column)
@@ -85,20 +85,20 @@ class RolloutReader:
         matches = list(self.pattern.finditer(text))
         return matches[-1][1 if self.pattern.groups else 0] if matches else None
 
-    def _find_id_column(self, columns: Mapping[str, Any], known: Scorer | None) -> str | None:
-        """Return the column with the ids of items: the requested one, or the first that contains known ids."""
+    def _find_id_column(self, columns: Mapping[str, Any], scorer: Scorer | None) -> str | None:
+        """Return the column with the ids of items: the requested one, or the first with an id that the scorer knows."""
         if self.id_column is not None:
             if self.id_column not in columns:
                 raise InputError(f"no column {self.id_column!r} in the data set, expected the ids of items")
             return self.id_column
         for name in ID_COLUMNS:
             values = [_unwrap(value) for value in columns.get(name, ())]
-            named = bool(values) and all(isinstance(value, (str, int)) for value in values)
-            if named and (known is None or any(value in known for value in values)):
+            can_be_ids = bool(values) and all(isinstance(value, (str, int)) for value in values)
+            if can_be_ids and (scorer is None or any(value in scorer for value in values)):
                 return name
-        if known is not None:
+        if scorer is not None:
             raise InputError(
-                f"no column of the data set has ids of the references or images, such as {known.ids[0]!r}; expected "
+                f"no column of the data set has ids of the references or images, such as {scorer.ids[0]!r}; expected "
                 f"them in a column such as {ID_COLUMNS[0]!r}, or in one that id_column=... names"
             )
         return None

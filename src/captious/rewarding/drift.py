@@ -201,7 +201,7 @@ class Drift(PlainState, Result):
         if not plan.held_out:
             return []
         facts = self.log.run.facts
-        # All captions of all steps in one row; `place` below is an index into it.
+        # All captions of all steps in one list; `position` below is an index into it.
         captions = [(step, index) for step in self.logged for index in range(len(step.ids))]
         reward = np.concatenate([step.reward for step in self.logged])
         held_out_shares = []
@@ -211,21 +211,21 @@ class Drift(PlainState, Result):
         reward_shares = _compute_shares(reward)
         with np.errstate(invalid="ignore"):
             gap = reward_shares - np.nanmean(np.stack(held_out_shares), axis=0)
-        chosen = _select_different(captions, np.where(np.isnan(gap), -np.inf, gap))
+        chosen = _select_by_gap(captions, np.where(np.isnan(gap), -np.inf, gap))
         pictures = self._find_pictures([(step, index) for _, step, index in chosen])
         entries: list[Entry] = []
         rows: list[list[Value]] = []
-        for (place, step, index), picture in zip(chosen, pictures, strict=True):
+        for (position, step, index), picture in zip(chosen, pictures, strict=True):
             values = {labels[key]: float(step.values[key][index]) for key in plan.held_out}
-            meters = [Meter("reward", float(reward_shares[place]), f"{reward[place]:.3f}")]
+            meters = [Meter("reward", float(reward_shares[position]), f"{reward[position]:.3f}")]
             meters += [
-                Meter(name, float(np.nan_to_num(shares[place])), f"{value:.3f}")
+                Meter(name, float(np.nan_to_num(shares[position])), f"{value:.3f}")
                 for (name, value), shares in zip(values.items(), held_out_shares, strict=True)
             ]
             text = step.texts[index]
             where, references = [f"step {step.step}", f"prompt {step.prompts[index]}"], step.references[index]
             entries.append(Entry(step.ids[index], [Line(text, "caption")], picture, where, meters, references))
-            rows.append([step.ids[index], step.step, text, float(reward[place]), *values.values()])
+            rows.append([step.ids[index], step.step, text, float(reward[position]), *values.values()])
         note = "The bars are shares of all logged captions with a lower value."
         heads: list[Column | str] = ["id", Column("step", decimals=0), "caption", Column("reward")]
         heads += [Column(labels[key]) for key in plan.held_out]
@@ -290,16 +290,16 @@ def _estimate_mean(logged: LoggedStep, values: Floats) -> Estimate:
     return mean_estimate(means, _RESAMPLING)
 
 
-def _select_different(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[tuple[int, LoggedStep, int]]:
+def _select_by_gap(captions: Sequence[tuple[LoggedStep, int]], gap: Floats) -> list[tuple[int, LoggedStep, int]]:
     """Return the captions with the largest gap, with their index: no caption twice, and at most two of a prompt."""
     chosen: list[tuple[int, LoggedStep, int]] = []
     texts, prompts = set[str](), Counter[str]()
-    for place in np.argsort(-gap, kind="stable").tolist():
-        step, index = captions[place]
-        if gap[place] <= 0 or len(chosen) == SHOWN:
+    for position in np.argsort(-gap, kind="stable").tolist():
+        step, index = captions[position]
+        if gap[position] <= 0 or len(chosen) == SHOWN:
             break
         if step.texts[index] not in texts and prompts[step.prompts[index]] < 2:
-            chosen.append((place, step, index))
+            chosen.append((position, step, index))
             texts.add(step.texts[index])
             prompts[step.prompts[index]] += 1
     return chosen

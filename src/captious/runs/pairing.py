@@ -22,7 +22,7 @@ def find_shared_metrics(reports: Mapping[str, Report], wanted: Sequence[str] | N
     Their settings must be equal: ``cider`` with another idf corpus, or a metric with another model, is not the same.
     """
     (first, base), *others = reports.items()
-    for name, report in reports.items() if wanted is not None else ():
+    for name, report in reports.items():
         if missing := [key for key in wanted or () if key not in report.measurements]:
             raise InputError(f"{name} has no {missing[0]}, only {', '.join(report.measurements)}")
     names = base.measurements if wanted is None else wanted
@@ -93,12 +93,14 @@ def _take_items(measurement: Measurement, indices: Sequence[int], facts: Mapping
     rows, ids = measurement.rows, tuple(measurement.ids[index] for index in indices)
     reasons = {id: measurement.reasons[id] for id in ids if id in measurement.reasons}
     if isinstance(rows, TypeSets):
-        taken = TypeSets(tuple(rows.types[index] for index in indices), rows.tokens[list(indices)])
+        rows = TypeSets(tuple(rows.types[index] for index in indices), rows.tokens[list(indices)])
+    else:
+        rows = rows[list(indices)]
     signature = replace(measurement.signature, unscored=len(reasons), **facts)  # type: ignore[arg-type]
     return replace(
         measurement,
         ids=ids,
-        rows=taken if isinstance(rows, TypeSets) else rows[list(indices)],
+        rows=rows,
         reasons=reasons,
         signature=signature,
     )

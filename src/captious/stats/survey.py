@@ -151,7 +151,7 @@ class SurveyMeans:
         image_degrees = float((self.rated_images - self.strata)[systems].min())
         counted = self.number_raters[systems]
         counted = counted[counted > 0]
-        # Of a single rater of a system nothing follows for others: t has one degree of freedom, the fewest there are.
+        # A system's only rater says nothing about other raters. t then has one degree of freedom, the smallest number.
         rater_degrees = max(float(counted.min()) - 1, 1.0) if len(counted) else 0.0
         if not rater_degrees:
             degrees = image_degrees
@@ -178,6 +178,7 @@ class SurveyMeans:
         if math.isnan(item_variance):
             return images
         reduced = images - weight**2 * share * max(item_variance, 0.0) / self.rated[system]
+        # The finite-population correction limits the reduction: images + raters keeps at least the part 1 − share.
         return float(max(reduced, (1 - share) * (images + raters) - raters))
 
 
@@ -225,6 +226,7 @@ def estimate_means(
     row_cell = cell[answers.item]
 
     def jackknife(cluster: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return scaled deviations D, clusters × systems, with coefficients and residuals; DᵀD is a covariance."""
         fit = fit_clustered(rating, design, cluster, weights)
         scaled = (fit.deviations @ shares.T) * np.sqrt(_shrink_factors(cluster, row_cell, own, systems))
         return scaled, fit.coefficients, fit.residuals
@@ -236,7 +238,8 @@ def estimate_means(
         by_image_and_rater, _, _ = jackknife(image * (int(answers.rater.max()) + 1) + answers.rater)
         rater_covariance = by_rater.T @ by_rater - by_image_and_rater.T @ by_image_and_rater
         raters = _count_distinct(answers.rater, own, systems)
-    # What each image adds to the mean prediction of each system: it would vary in another set of images.
+    # What each image adds to the mean prediction of each system: it would vary in another set of images. The sum over
+    # images is 0, because predictions are centered in each cell.
     b = coefficients[cells:]
     fitted = (x @ b + known_part)[:, None] * (population.system[:, None] == np.arange(systems)) / totals
     _, image_of_all = np.unique(population.image, return_inverse=True)
@@ -327,6 +330,9 @@ def constant_interval(
     value: float, number: int, scale: tuple[float, float], level: float = LEVEL
 ) -> tuple[float, float]:
     """Return the interval of a mean if all n ratings are equal: at most a share 1 − α^(1/n) of captions differs.
+
+    The share is an upper bound at the level. The interval is where the mean can be if this share of the captions would
+    be rated at either end of the scale.
 
     >>> [round(end, 6) for end in constant_interval(3, 8, (1, 5))]
     [2.375312, 3.624688]

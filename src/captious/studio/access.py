@@ -490,7 +490,7 @@ def _find_media_file(
 
     Links are resolved first, so that a link to a file outside the folder is refused like ``../``.
     """
-    path, beginning = _open_inside(folder, name, what)
+    path, beginning = _resolve_inside(folder, name, what)
     kind = type_of(beginning)
     if kind is None:
         raise InputError(f"{name!r} in {folder}: expected {kinds}")
@@ -499,10 +499,10 @@ def _find_media_file(
 
 def find_media_path(folder: Path, name: str, what: str = "a video") -> Path:
     """Return the path of a file inside the folder, whatever it contains; raise `InputError` if it is not there."""
-    return _open_inside(folder, name, what)[0]
+    return _resolve_inside(folder, name, what)[0]
 
 
-def _open_inside(folder: Path, name: str, what: str) -> tuple[Path, bytes]:
+def _resolve_inside(folder: Path, name: str, what: str) -> tuple[Path, bytes]:
     """Return the path of a file and its first bytes, after following links; raise `InputError` if it is outside."""
     root = folder.resolve()
     try:

@@ -138,6 +138,7 @@ class DocumentFrequency(CountsState):
         """Add up the frequencies of all parts and store in each table those of its own n-grams, so that scoring needs
         no lookup.
         """
+        # Only tries of all parts can be merged without hashing.
         tries = [state.counts.trie for state in states if tables and isinstance(state.counts, TrieCounts)]
         if len(tries) < len(states):
             return super().merge_all(states)
@@ -193,6 +194,7 @@ def find(where: str) -> DocumentFrequency:
 
 @lru_cache(maxsize=4)
 def _open(path: Path, changed: int) -> DocumentFrequency:
+    """Open a corpus; ``changed``, the time of its last change, makes the cache open a changed file again."""
     return load(path)
 
 

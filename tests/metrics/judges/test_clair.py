@@ -82,7 +82,7 @@ def test_a_prompt_of_ones_own_moves_the_signature_and_must_have_its_fields(model
     assert len(set(digests)) == 2 and all(digests)
     for text, problem in {
         "{candidates}": "has no {references}",
-        "{candidates} {references} {x}": "'x' in braces, expected {candidates} and {references} alone",
+        "{candidates} {references} {x}": "'x' in braces, expected only {candidates} and {references}",
         "{candidates} {references} {": "other braces are doubled",
     }.items():
         ours.write_text(text)

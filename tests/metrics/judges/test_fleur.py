@@ -199,7 +199,7 @@ def test_an_unreadable_reply_is_asked_for_again_and_then_has_no_value(model):
 
 def test_a_model_without_eyes_is_told_what_it_can_do(model):
     model(lambda body: Unanswered("status 500: image input is not supported") if pictures(body) else fleur(body))
-    with pytest.raises(InputError, match=r"image input is not supported; fleur\(context=references\) judges by"):
+    with pytest.raises(InputError, match=r"image input is not supported; fleur\(context=references\) judges only by"):
         evaluate(CAPTIONS, "fleur(m)")
 
 

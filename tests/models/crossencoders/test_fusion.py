@@ -177,7 +177,7 @@ def test_a_folder_that_does_not_hold_what_its_marker_says_is_refused(tmp_path):
     marker = tmp_path / "captious-umic.json"
     record = json.loads(marker.read_text())
     marker.write_text(json.dumps({**record, "backbone": "vilt"}))
-    with pytest.raises(InputError, match=r"has no folder model, though captious-umic\.json says that it is umic-vilt"):
+    with pytest.raises(InputError, match=r"has no folder model, but captious-umic\.json says that it is umic-vilt"):
         load_backbone(tmp_path)
     marker.write_text(json.dumps({key: value for key, value in record.items() if key != "shape"}))
     with pytest.raises(InputError, match=r"captious-umic\.json: has no shape"):

@@ -180,8 +180,8 @@ def test_other_weights_are_refused_in_one_line(checkpoint):
         ({"features": np.zeros((3, 5)), "norm_bb": np.zeros((3, 7))}, r"shape \(3, 5\)"),
         ({"features": np.zeros((3, REGIONS)), "norm_bb": np.zeros((2, 7))}, r"shape \(2, 7\)"),
         ({"features": np.zeros((0, REGIONS)), "norm_bb": np.zeros((0, 7))}, "contains no region"),
-        ({"features": np.full((3, REGIONS), np.nan), "norm_bb": np.zeros((3, 7))}, "no finite number"),
-        ({"features": np.full((3, REGIONS), "a"), "norm_bb": np.zeros((3, 7))}, "no finite number"),
+        ({"features": np.full((3, REGIONS), np.nan), "norm_bb": np.zeros((3, 7))}, "a number that is not finite"),
+        ({"features": np.full((3, REGIONS), "a"), "norm_bb": np.zeros((3, 7))}, "a number that is not finite"),
         ({"features": np.zeros((3, REGIONS)), "norm_bb": np.zeros((3, 7)), "conf": np.ones((3, 2))}, "conf of shape"),
     ],
 )

@@ -30,7 +30,10 @@ class EventMetric(Metric):
     undefined_by_caption: ClassVar[bool] = False
 
     def _choose_files(self, captions: CaptionSet, files: str, joint: Sequence[str]) -> list[int | None]:
-        """Return the files of references whose values are averaged; None is one value for all files together."""
+        """Return the files of references whose values are averaged; None is one value for all files together.
+
+        ``joint`` are the words of the parameter ``files`` that put all files together.
+        """
         number = count_files(captions)
         if files in joint:
             return [None]
@@ -48,7 +51,7 @@ def check_files(name: str, files: str, words: Sequence[str]) -> None:
 
 
 def count_files(captions: CaptionSet) -> int:
-    """Return the number of files of references."""
+    """Return the number of files of references, whose names the settings join with +."""
     return captions.settings.get("files", "").count("+") + 1
 
 
@@ -125,13 +128,17 @@ class EventPairs:
 
     @classmethod
     def of(cls, captions: CaptionSet, file: int | None = None, most: int = 0, sort: bool = False) -> EventPairs:
-        """Pair the events of all videos; ``file`` restricts the references to one file."""
+        """Pair the events of all videos.
+
+        ``file`` restricts the references to one file, ``most`` the predictions to the first ones of each video, and
+        ``sort`` sorts both by their start.
+        """
         predicted = Events.of(captions, captions.candidates, EVENT_COLUMN)
         references = Events.of(captions, captions.references, REFERENCE_EVENT_COLUMN)
         files = np.fromiter(
             chain.from_iterable(one or () for one in captions.columns.get(REFERENCE_FILE_COLUMN, ())), np.int64
         )
-        if len(files) != len(references.texts):
+        if len(files) != len(references.texts):  # no such column: there is one file
             files = np.zeros(len(references.texts), dtype=np.int64)
         if file is not None:
             kept = np.flatnonzero(files == file)
@@ -167,7 +174,7 @@ class EventPairs:
 
 
 def clean_sentence(text: str) -> str:
-    """Return a sentence with a space for each character that is not ASCII."""
+    """Return a sentence with a space for each character that is not ASCII, as densevid_eval does."""
     return text if text.isascii() else _NOT_ASCII.sub(" ", text)
 
 

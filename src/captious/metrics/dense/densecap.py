@@ -35,9 +35,9 @@ from captious.text.corpus_states import State
 from captious.text.ngram_tables import TextTable, run_indices
 from captious.text.tokenizers import find_tokenizer
 
-# The reference of a prediction that overlaps none. Since June 2019 densevid_eval draws random letters for each: one
-# token that nobody writes. Before, it was a fixed text, which METEOR's normalizer splits into several tokens, so that
-# the reference is longer and METEOR lower.
+# The text in place of a reference for a prediction that overlaps no reference. Since June 2019 densevid_eval draws
+# random letters for each: one token that nobody writes. Before, it was a fixed text, which METEOR's normalizer splits
+# into several tokens, so that the reference is longer and METEOR lower.
 UNMATCHED = {"2019": "qzxjvkwqyxjz", "2018": "abc123!@#"}
 LABELS = {"meteor": "METEOR", "rouge": "ROUGE-L", "cider": "CIDEr-D", "f": "F"}
 SHOWN_TIOU = 0.5
@@ -140,12 +140,14 @@ class Densecap(EventMetric):
 
     def prepare(self, captions: CaptionSet) -> PairFrequencies | Shared[None]:
         """Count document frequencies over the pairs of all videos, if they are needed."""
-        if self.idf != "all" or "events" not in captions.settings:
-            return PairFrequencies(Counter(), Counter()) if self.idf == "all" else Shared(None, "")
+        if self.idf != "all":
+            return Shared(None, "")
+        if "events" not in captions.settings:
+            return PairFrequencies(Counter(), Counter())
         counts, pairs = Counter[str](), Counter[str]()
         for file, corpus in self._list_corpora(captions):
             for threshold, items, numbers in corpus.pairings:
-                prefix = _name_corpus(file, threshold)
+                prefix = _make_prefix(file, threshold)
                 pairs[prefix] += len(items)
                 for n in range(1, ORDERS + 1):
                     frequency = corpus.count_documents(n, numbers)
@@ -194,6 +196,7 @@ class Densecap(EventMetric):
         return Rouge() if self.value == "rouge" else Bleu(int(self.value[-1]))
 
     def _list_corpora(self, captions: CaptionSet) -> Iterator[tuple[int | None, PairCorpus]]:
+        """Yield each file of references with its pairs, which metrics of the same set share; None is all files."""
         for file in self._choose_files(captions, self.files, ("joint",)):
             key = ("densecap", file, self.most, self.thresholds, self.rules)
             yield file, captions.once(key, lambda file=file: self._pair(captions, file))  # type: ignore[misc]
@@ -294,13 +297,15 @@ class Densecap(EventMetric):
             weights = (best > threshold).astype(np.float64)
         else:
             # A value of summed counts is not a sum over pairs, so it is divided in proportion to the pairs' own values.
+            # A pair has no CIDEr-D of its own, which needs the document frequencies of all pairs: ROUGE-L replaces it.
             by_pair = corpus.score_pairs(Rouge() if self.value == "cider" else self._inner)[numbers]
             weights = np.bincount(corpus.events[position], weights=by_pair, minlength=len(best)).astype(np.float64)
         total = weights.sum()
         return weights / total if total > 0 else weights
 
 
-def _name_corpus(file: int | None, threshold: float) -> str:
+def _make_prefix(file: int | None, threshold: float) -> str:
+    """Return the beginning of the keys of `PairFrequencies` for a file and a threshold."""
     return f"{'' if file is None else file}|{threshold:g}|"
 
 
@@ -411,9 +416,10 @@ class PairCorpus:
         return np.bincount(gram[rows], minlength=self.table.ngrams(n).size)
 
     def _expand(self, n: int, captions: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return the rows of the n-gram table of these captions, one caption after the other.
+        """Find the rows of these captions in the table of n-grams, one caption after the other.
 
-        Return the row numbers, the position of each row's caption, and the n-grams and counts of all rows of the table.
+        Return the indices of the rows, the position in ``captions`` of each row's caption, and the n-gram and count of
+        every row of the whole table, into which the indices point.
         """
         gram, count, first, sizes = self.texts.once(("by caption", n), lambda: self._sort_by_caption(n))
         owners = np.repeat(np.arange(len(captions)), sizes[captions])
@@ -434,7 +440,7 @@ class PairCorpus:
         table, values = self.table, []
         bigrams = np.maximum(table.lengths - 1, 0)
         for threshold, items, numbers in self.pairings:
-            prefix = _name_corpus(file, threshold)
+            prefix = _make_prefix(file, threshold)
             number = np.bincount(items, minlength=self.items)
             total = np.zeros(len(items))
             candidates, references = table.candidates[numbers], table.references[numbers]
@@ -444,14 +450,14 @@ class PairCorpus:
                     idf = _VideoIdf(self, n, items, references, number)
                 else:
                     idf = _CommonIdf(self, n, frequencies, prefix)
-                total += self._compare(n, items, numbers, idf)
+                total += self._compute_cosines(n, items, numbers, idf)
             total *= np.exp(-np.square(bigrams[candidates] - bigrams[references]) / (2 * SIGMA**2)) * 10 / ORDERS
             summed = np.bincount(items, weights=total, minlength=self.items)
             values.append(summed / np.maximum(number, 1))
         return np.array(values)
 
-    def _compare(self, n: int, items: Ints, numbers: Ints, idf: _VideoIdf | _CommonIdf) -> Floats:
-        """Return the clipped cosine of the n-grams of each pair."""
+    def _compute_cosines(self, n: int, items: Ints, numbers: Ints, idf: _VideoIdf | _CommonIdf) -> Floats:
+        """Compute the clipped cosine of the n-grams of each pair."""
         table = self.table
         norms = []
         for captions in (table.candidates[numbers], table.references[numbers]):
@@ -474,10 +480,11 @@ class PairCorpus:
         each pair.
         """
         grams = self.table.ngrams(n)
-        rows, first, _ = grams.matches  # a pair has one reference, so a row meets one other
+        # A pair has one reference, so each row of a candidate matches one row.
+        rows, reference_rows, _ = grams.matches
         pair = self.table.item[grams.caption[rows]]
         order = np.argsort(pair, kind="stable")
-        c, r = grams.count[rows].astype(np.float64), grams.count[first].astype(np.float64)
+        c, r = grams.count[rows].astype(np.float64), grams.count[reference_rows].astype(np.float64)
         sizes = np.bincount(pair, minlength=self.table.items)
         product = (np.minimum(c, r) * r)[order]
         return grams.gram[rows][order].astype(np.int64), product, np.cumsum(sizes) - sizes, sizes

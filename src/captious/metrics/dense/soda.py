@@ -147,8 +147,9 @@ class Soda(EventMetric):
         tables = [self._compute_values(story) for story in stories]
         present = [story.pairs.has_references for story in stories]
         if self.files == "best":
-            ranks = np.where(np.array(present), np.array(tables)[:, :, PARTS["f"]], -1.0)
-            best = ranks.argmax(axis=0)
+            # A file without references of the video is never the best.
+            f = np.where(np.array(present), np.array(tables)[:, :, PARTS["f"]], -1.0)
+            best = f.argmax(axis=0)
             tables = [np.array(tables)[best, np.arange(len(captions))]]
             present = [np.logical_or.reduce(present)]
         columns = []
@@ -157,13 +158,14 @@ class Soda(EventMetric):
         return Scored(np.stack(columns, axis=1), reasons)
 
     def _compute_stories(self, captions: CaptionSet, state: Any, file: int | None) -> Stories:
-        """Return the pairs of a file of references with their gains, computed once if the state is that of the set."""
-        if self.corpus_state is not None:  # the state may be that of more videos
+        """Return the pairs of a file of references with their gains, computed once for each set if possible."""
+        if self.corpus_state is not None:  # gains depend on the state too, which may be that of another set
             return self._score_pairs(captions, state, file)
         key = ("soda", file, self.score, self.roles)
         return captions.once(key, lambda: self._score_pairs(captions, state, file))
 
     def _score_pairs(self, captions: CaptionSet, state: Any, file: int | None) -> Stories:
+        """Compute the gain of each pair: its overlap in time times the score of its sentences."""
         pairs = EventPairs.of(captions, file, sort=True)
         gains = pairs.iou.copy()
         if self.inner is None:

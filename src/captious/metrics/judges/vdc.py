@@ -129,7 +129,8 @@ class Vdc(QuestionMetric):
         """
         items = [one for one in self.list_asked_items(captions, setup) if isinstance(one, AskedItem)]
         pairs = self._pair_requests(items, setup)
-        unanswered = set(setup.judge.find_unanswered([request for _, request in pairs])[0].values())
+        unanswered_by_digest, _ = setup.judge.find_unanswered([request for _, request in pairs])
+        unanswered = set(unanswered_by_digest.values())
         comparisons, placeholders = list[Request](), list[Request]()
         for question, request in pairs:
             given = None if request in unanswered else _replay_answer(request, setup)

@@ -220,10 +220,12 @@ class StyleModel:
 
     @cached_property
     def _keys(self) -> list[Ints]:
+        """The n-grams of each order as ascending numbers: parent · vocabulary + last word."""
         return [order.parent.astype(np.int64) * len(self.vocabulary) + order.last for order in self.orders]
 
     @cached_property
     def _entries(self) -> list[Ints]:
+        """The entries of each order as ascending numbers: n-gram · styles + style."""
         return [
             score.gram * len(self.styles) + order.style for score, order in zip(self.scores, self.orders, strict=True)
         ]
@@ -248,6 +250,7 @@ def _lookup(keys: Ints, wanted: AnyInts) -> Ints:
 def _compute_shares(order: Order, styles: int) -> StyleShares:
     """Compute ECDFs by counting: distinct frequencies are few, so a table of styles by frequencies is small."""
     gram = np.repeat(np.arange(len(order.last)), order.occurrences)
+    # `rank` is the index of an entry's frequency among the distinct frequencies.
     present = np.bincount(order.frequency) > 0
     rank = (np.cumsum(present) - 1)[order.frequency]
     width = int(present.sum())

@@ -45,7 +45,7 @@ from captious.study.few_ratings.people_verdict import (
 )
 from captious.study.judgments import Ratings
 
-# Largest standard error of differences that are all the same, as a share of the largest possible difference.
+# A standard error below this share of the largest possible difference counts as 0: all differences are the same.
 FLAT = 1e-12
 
 
@@ -62,8 +62,9 @@ def estimate_question(
     """Estimate the means of all systems by one question."""
     # One entry per answer: its rating, the caption and the rater.
     answered = values[sample.row]
-    match, column = np.nonzero(~np.isnan(answered))
-    rating, item, rater = answered[match, column], sample.item[match], sample.rater[column]
+    row, column = np.nonzero(~np.isnan(answered))
+    rating, item, rater = answered[row, column], sample.item[row], sample.rater[column]
+    # The scale is that of the main rating; aspects have none.
     scale = ratings.scale if values is ratings.values else None
     kind = "mean"
     if setting.share is not None:
@@ -78,6 +79,7 @@ def estimate_question(
     # Without a scale the smallest and the largest rating are no limits: of three ratings, the mean of all captions is
     # outside of them in one study of four.
     limits = ends if kind != "mean" or scale else (-math.inf, math.inf)
+    # No auxiliary values yet: `fit_columns` adds those of the columns that are used.
     population = Population(sample.system, sample.image, np.zeros((len(sample.system), 0)), sample.stratum)
     answers = Answers(item, rating, rater if sample.named else None, sample.chance)
     refuse_few(question, ratings.name, sample, item)
@@ -106,7 +108,8 @@ def estimate_question(
 def find_constant(sample: RatedSample, answers: Answers) -> dict[int, float]:
     """Return the systems, or pairs of systems, whose captions are all rated the same, with that rating.
 
-    If raters are counted, they may differ although the captions do not: then all ratings must be equal.
+    Compare the mean ratings of captions. But if raters are counted, all their ratings must be equal: captions with the
+    same mean may be rated by people who differ, and this difference is a part of the error.
     """
     rating = answers.rating
     if answers.rater is None or len(np.unique(answers.rater)) < ENOUGH_RATERS:
@@ -129,7 +132,7 @@ def _describe_constant(
     ends: tuple[float, float],
     setting: EstimateSetting,
 ) -> str:
-    """Describe what the interval of captions that are all rated the same depends on."""
+    """Return the remark on a system whose captions are all rated the same: what its interval depends on."""
     system = sample.systems[number]
     if sample.pairs:
         return f"{system}: all captions have the same answer; it is tested by the sign test over {images} images"
@@ -149,6 +152,7 @@ class _PairTest(NamedTuple):
     plain: MeanContrast
     """The difference without auxiliary metrics, without the constant."""
     constant: float
+    """The number that `difference` adds: ±½ for a win rate, which is compared with one half; otherwise 0."""
     images: int
     """Images of which captions of both systems were rated."""
 
@@ -156,6 +160,11 @@ class _PairTest(NamedTuple):
     def difference(self) -> Contrast:
         """The difference with auxiliary metrics."""
         return self.contrast.estimate._replace(value=self.contrast.estimate.value + self.constant)
+
+
+def _run_sign_test(test: _PairTest, widest: float) -> float:
+    """Return the p-value of the sign test over images, for a difference that is the same for all of them."""
+    return min(1.0, 2 * 0.5**test.images) if abs(test.difference.value) > FLAT * widest else 1.0
 
 
 def _split_variance(contrast: MeanContrast) -> VarianceParts:
@@ -172,9 +181,9 @@ class QuestionFit:
     constant: dict[int, float]
     """Systems whose ratings are all equal, with that rating; no regression can use them."""
     ends: tuple[float, float]
-    """The scale, or the smallest and the largest rating: what captions that are not rated may get at most."""
+    """The lowest and the highest rating that an unrated caption may get: the ends of the scale, or of the ratings."""
     limits: tuple[float, float]
-    """The ends of the scale if it is known: intervals are cut there."""
+    """Where intervals are cut: at the ends of the scale, or nowhere (±∞) if it is not known."""
     setting: EstimateSetting
 
     @property
@@ -184,7 +193,7 @@ class QuestionFit:
 
     @property
     def has_scale(self) -> bool:
-        """Whether there is a scale, or ratings differ: if all are equal, nothing says how far others may be."""
+        """Whether unrated captions may differ from rated ones: not if all ratings are equal and no scale is known."""
         return self.ends[0] < self.ends[1]
 
     def drop_constant(self) -> tuple[Population, Answers]:
@@ -211,7 +220,7 @@ class QuestionFit:
         return Population(system.astype(np.int64), population.image[kept], population.values[kept], stratum)
 
     def _renumber(self, answers: Answers) -> Answers:
-        """Return the answers with the captions' indices among those that are kept."""
+        """Return the answers with their captions numbered as in the population of `_drop_constant_systems`."""
         kept = self._find_varied_captions()
         new_index = np.full(len(self.population.system), -1)
         new_index[kept] = np.arange(len(kept))
@@ -221,9 +230,9 @@ class QuestionFit:
     def estimate(self, columns: Sequence[AuxiliaryColumn]) -> tuple[SurveyMeans, dict[str, Any]]:
         """Estimate the means of all systems.
 
-        A system whose ratings are all equal is left out of the regression. Its mean is that rating. In differences, its
-        variance is the one whose t interval reaches the farther end of `constant_interval`, two-sided: if all ratings
-        are the best of the scale, the mean can only be lower, so half of the interval's width would be too little.
+        A system whose ratings are all equal is left out of the regression. Its mean is that rating. Differences need a
+        variance too: that of a t interval which reaches as far, on either side, as `constant_interval` on its longer
+        side. (Half of its width would be too little: if all ratings are the best of the scale, it has only one side.)
         """
         if not self.constant:
             return fit_columns(self.population, self.answers, columns, self.setting)
@@ -252,6 +261,7 @@ class QuestionFit:
         for index, value in self.constant.items():
             means[index] = value
             level = self.setting.level
+            # Half of the error probability, because this bound is one-sided and the t interval is two-sided.
             low, high = constant_interval(value, int(images[index]), self.ends, (1 + level) / 2)
             reach = max(value - low, high - value)
             parts["images"][index, index] = (reach / t_point(level, max(images[index] - 1, 1))) ** 2
@@ -280,8 +290,11 @@ class QuestionFit:
             constants.append(float((signs < 0).sum() / number))
         return names, weights, np.array(constants)
 
-    def _make_estimate(self, contrast: MeanContrast, constant: float, system: int | None, share: bool) -> Estimate:
-        """Return the estimate of a mean or share, with an interval that ends at the limits of the scale."""
+    def _make_estimate(self, contrast: MeanContrast, constant: float, system: int | None, is_share: bool) -> Estimate:
+        """Return the estimate of a mean or share, with an interval that ends at the limits of the scale.
+
+        ``system`` is the system, or the pair of systems, whose own mean it is; None for a mean of several.
+        """
         error, degrees = contrast.estimate.error, contrast.estimate.degrees
         value, level = contrast.estimate.value + constant, self.setting.level
         factor = self._find_factor(degrees)
@@ -290,7 +303,7 @@ class QuestionFit:
                 return Estimate(value)
             images = self.rated_images(system)
             low, high = constant_interval(value, images, self.ends, self._find_level(factor, degrees))
-        elif share:
+        elif is_share:
             value = min(max(value, 0.0), 1.0)
             low, high = wilson_interval(value, error, degrees, level, factor)
         else:
@@ -298,16 +311,17 @@ class QuestionFit:
         return Estimate(value, max(low, self.limits[0]), min(high, self.limits[1]), error)
 
     def _find_factor(self, degrees: float, tests: int = 1) -> float | None:
-        """Return the factor of the standard error at a look, for intervals that hold together for several tests.
+        """Return the factor of the standard error if results are looked at repeatedly; None for Student's t.
 
-        There are no p-values to which Holm's correction could be applied, so the error is divided (Bonferroni).
+        The error probability is divided by the number of ``tests`` (Bonferroni): results that are looked at repeatedly
+        have no p-values to which Holm's correction could be applied.
         """
         if self.setting.factor is None:
             return None
         return self.setting.factor(self.images, degrees, 1 - (1 - self.setting.level) / tests)
 
     def _find_level(self, factor: float | None, degrees: float) -> float:
-        """Return the level of an interval that has this factor of the standard error in place of Student's t."""
+        """Return the level at which Student's t equals the factor; without a factor, the level of the setting."""
         return self.setting.level if factor is None else 1 - 2 * t_tail(factor, degrees)
 
     @property
@@ -332,14 +346,16 @@ class QuestionFit:
     ) -> QuestionVerdict:
         """Return the verdict: means, differences, the gain, and the variances that a plan needs."""
         names, weights, constants = self._make_contrasts(means)
-        share = kind != "mean"
+        is_share = kind != "mean"
         with_columns = [means.contrast(one) for one in weights]
         without = [plain.contrast(one) for one in weights]
-        # The only system, or pair of systems, that an estimate is made of; a win rate over several pairs has none.
+        # The only mean with a weight, that of a system or of a pair; None for a win rate over several pairs.
         own_means = [np.flatnonzero(one) for one in weights]
-        system_of = [int(own[0]) if len(own) == 1 else None for own in own_means]
-        estimates = [self._make_estimate(*each, share) for each in zip(with_columns, constants, system_of, strict=True)]
-        ratings_only = [self._make_estimate(*each, share) for each in zip(without, constants, system_of, strict=True)]
+        only_mean = [int(own[0]) if len(own) == 1 else None for own in own_means]
+        estimates, ratings_only = (
+            [self._make_estimate(*each, is_share) for each in zip(contrasts, constants, only_mean, strict=True)]
+            for contrasts in (with_columns, without)
+        )
         tests = self._test_pairs(means, plain, names, weights)
         order = sorted(range(len(names)), key=lambda index: (-estimates[index].value, names[index]))
         position = {names[index]: number for number, index in enumerate(order)}
@@ -421,20 +437,19 @@ class QuestionFit:
         """List the tests with intervals and Holm-adjusted p-values; no p-values for one of several looks."""
         # The largest difference of two ratings; of a win rate from one half.
         widest = 0.5 if self.sample.pairs else self.ends[1] - self.ends[0]
-        most = self.limits[1] - self.limits[0]
+        # The same for intervals: infinite if the scale is not known.
+        limit = self.limits[1] - self.limits[0]
         flat = [self._is_flat(index, test.difference, widest) for index, test in enumerate(tests)]
         p_values = [
-            test.difference.p if not is_flat
-            # The sign test over images.
-            else min(1.0, 2 * 0.5**test.images) if abs(test.difference.value) > FLAT * widest else 1.0
+            _run_sign_test(test, widest) if is_flat else test.difference.p
             for test, is_flat in zip(tests, flat, strict=True)
-        ]  # fmt: skip
+        ]
         contests = []
         for test, is_flat, p, p_holm in zip(tests, flat, p_values, holm(p_values), strict=True):
             value, error, degrees = test.difference
             factor = self._find_factor(degrees, len(tests))
             low, high = test.difference.interval(self.setting.level, factor)
-            low, high = max(low, -most), min(high, most)
+            low, high = max(low, -limit), min(high, limit)
             if self.sample.pairs:
                 low, high = wilson_interval(value + 0.5, error, degrees, self.setting.level, factor)
                 low, high = low - 0.5, high - 0.5
@@ -448,9 +463,10 @@ class QuestionFit:
         return contests
 
     def _is_flat(self, index: int, difference: Contrast, widest: float) -> bool:
-        """Return True if a difference is the same for all images, such as that of pairs that all agree: no t test.
+        """Return True if a difference is the same for all images, such as if all answers prefer one system: no t test.
 
-        What these raters would say of captions that they have all rated is known without error.
+        With the target ``ratings`` an error of 0 may also mean that these raters have rated every caption. Then the
+        difference is known exactly, and the sign test would be wrong.
         """
         if self.sample.pairs and index in self.constant:
             return True

@@ -118,6 +118,7 @@ def audit(
     left_out: Counter[str] = Counter(judged.dropped)
     sample, judged = match_ratings(judged, table, missing, left_out)
     keys = _choose_judges(sample, judges)
+    # The rows say which judges are reversed, and are then collected again with the reversed values.
     sample, totals = _reverse_judges(sample, _AuditRows.of(sample, judged, keys))
     rows = _AuditRows.of(sample, judged, keys)
     if own:
@@ -132,6 +133,9 @@ def audit(
         if judge_residuals is not None:
             residuals[key] = judge_residuals
     position = None if arena is None else _read_position(arena)
+    no_position = ""
+    if position is None:
+        no_position = ONE_BY_ONE if arena is None else f"{arena}: no pair was judged in both orders."
     matrix = None
     if len(rows.judges) >= MATRIX_JUDGES and len(sample.systems) > 1:
         matrix = _compute_matrix(rows, sample, resampling)
@@ -145,7 +149,7 @@ def audit(
         _sign_audit(judged.name, rows, images, resampling if matrix else None),
         _compare_raters(judged, rows, good) if any(one.decisions for one in findings) else None,
         position,
-        "" if position else ONE_BY_ONE if arena is None else f"{arena}: no pair was judged in both orders.",
+        no_position,
         _compare_preferences(own or {}, residuals, sample, labels),
         matrix,
         {labels[key]: name for key, name in (own or {}).items() if key in labels},
@@ -225,6 +229,7 @@ class _AuditRows:
 
     @classmethod
     def of(cls, sample: RatedSample, ratings: Ratings, judges: Sequence[str]) -> _AuditRows:
+        """Collect the rows of a sample; raise InputError if nothing can be audited with them."""
         values = np.stack([sample.table.values[key] for key in judges], axis=1)[sample.item]
         rating = ratings.mean[sample.row]
         used = ~np.isnan(values).any(axis=1) & ~np.isnan(rating)
@@ -260,11 +265,12 @@ class _AuditRows:
 
 
 def _choose_judges(sample: RatedSample, judges: Sequence[str] | str) -> list[str]:
+    """Return the keys of the named judges; without names, all columns except the repeated answers of a judge."""
     names = [judges] if isinstance(judges, str) else list(judges)
     labels = {key: sample.table.labels.get(key, key) for key in sample.table.names_of(None)}
     if not labels:
         raise InputError(f"{sample.table.name}: contains no numbers, expected values of a judge or a metric")
-    single = [key for key in labels if not _split_repeat_name(key)]  # fleur@1, fleur@2, … are answers of fleur
+    single = [key for key in labels if not _get_repeated_judge(key)]  # fleur@1, fleur@2, … are answers of fleur
     return list(dict.fromkeys(find_key(name, labels, sample.table.name) for name in names)) or single or list(labels)
 
 
@@ -283,7 +289,7 @@ def _reverse_judges(sample: RatedSample, rows: _AuditRows) -> tuple[RatedSample,
 
 
 def _restore_fifths(findings: JudgeFindings, total: float) -> JudgeFindings:
-    """Return the findings with the fifths of a reversed judge at its original values."""
+    """Return the findings of a reversed judge with ``parts``, the fifths of its values, at the original values."""
     parts = tuple(part._replace(x=total - part.x) for part in reversed(findings.parts))
     return replace(findings, parts=parts, turned=True)
 
@@ -313,20 +319,23 @@ def _audit_judge(
     regressions = JudgeRegressions(rows.rating, judge, rows.image)
     residuals = regressions.residuals(rows.system) if _has_systems(sample, rows) else None
     length, length_parts = None, []
-    # A judge that counts words cannot be compared at equal values with words.
+    # If the judge counts words, captions with equal values have equal lengths, so length has no effect of its own.
     if rows.words is not None and abs(pearson(judge, rows.words)) < 1 - 1e-9:
         length = regressions.covariate(rows.words / WORDS)
         unexplained = rows.rating - fit_line(judge, rows.rating).predict(judge)
         length_parts = split_curve(rows.words, unexplained, rows.image)
     item, column = np.nonzero(~np.isnan(ratings.values[rows.row]))
     tau = Kendall.of(judge, ratings.values[rows.row][item, column], item.astype(np.int64), np.arange(len(judge)))
+    # A curve needs three different values.
+    has_curvature = len(np.unique(judge)) > 2
+    curvature = regressions.curvature() if has_curvature else regressions.slope()._replace(value=0.0)
     return JudgeFindings(
         key,
         sample.table.labels.get(key, key),
         regressions.slope(),
         pearson(judge, rows.rating),
-        float(tau(np.ones((len(judge), 1)))["tau_b"][0]),
-        regressions.curvature() if len(np.unique(judge)) > 2 else regressions.slope()._replace(value=0.0),
+        float(tau(np.ones((len(judge), 1)))["tau_b"][0]),  # each caption has the weight 1
+        curvature,
         tuple(split_curve(judge, rows.rating, rows.image)),
         length,
         tuple(length_parts),
@@ -411,7 +420,7 @@ def _compare_verdicts(judge: Floats, rows: _AuditRows, good: float | None) -> De
 
 
 def _compare_raters(ratings: Ratings, rows: _AuditRows, good: float | None) -> Decisions | None:
-    """Compare the decisions of each person with the mean of the others, to which those of a judge are compared."""
+    """Compare the decisions of each person with the mean of the others, as a standard for those of a judge."""
     values, threshold = ratings.values[rows.row], 0.5 if good is None else good
     rated = ~np.isnan(values)
     counts, totals = rated.sum(axis=1, keepdims=True), np.nansum(values, axis=1, keepdims=True)
@@ -462,21 +471,22 @@ def _compute_matrix(rows: _AuditRows, sample: RatedSample, resampling: Resamplin
 
     (value,) = compute(np.ones((1, len(images))))
     blocks = bootstrap_weights(len(images), resampling.samples, resampling.seed)
-    draws = (
-        np.concatenate([compute(block) for block in blocks]) if resampling.samples else np.zeros((0, number, judges))
-    )
+    draws = np.concatenate([compute(block) for block in blocks]) if resampling.samples else None
+
+    def make_estimate(system: int, judge: int) -> Estimate:
+        observed = float(value[system, judge])
+        if draws is None:
+            return Estimate(observed)
+        return Estimate.under(observed, draws[:, system, judge], resampling, len(images))
+
     return {
-        (name, sample.table.labels.get(key, key)): Estimate.under(
-            float(value[one, other]), draws[:, one, other], resampling, len(images)
-        )
-        if resampling.samples
-        else Estimate(float(value[one, other]))
-        for one, name in enumerate(sample.systems)
-        for other, key in enumerate(rows.judges)
+        (name, sample.table.labels.get(key, key)): make_estimate(system, judge)
+        for system, name in enumerate(sample.systems)
+        for judge, key in enumerate(rows.judges)
     }
 
 
-def _split_repeat_name(key: str) -> str:
+def _get_repeated_judge(key: str) -> str:
     """Return the judge of a column of repeated answers, such as fleur of fleur@2; an empty text for other columns."""
     name, _, number = key.rpartition("@")
     return name if number.isdecimal() else ""
@@ -486,7 +496,7 @@ def _split_repeats(sample: RatedSample) -> dict[str, RepeatNoise]:
     """Split the variance of judges that were asked several times: columns name@1, name@2, …"""
     columns: dict[str, list[Floats]] = {}
     for key, values in sample.table.values.items():
-        if name := _split_repeat_name(key):
+        if name := _get_repeated_judge(key):
             columns.setdefault(name, []).append(values)
     return {name: split_variance(np.stack(repeats, axis=1)) for name, repeats in columns.items() if len(repeats) > 1}
 
@@ -522,6 +532,6 @@ def _read_position(arena: Any) -> PositionBias | None:
     results = {"first": 1.0, "tie": 0.5, "second": 0.0}
     if not in_both_orders:
         return None
-    # Both verdicts name the same caption "first", which the second request shows second.
+    # "first" names the same caption in both verdicts of a pair. Only the first request shows it first.
     shown_first, shown_second = (np.array([results[pair[order]] for pair in in_both_orders]) for order in (0, 1))
     return position_bias(shown_first, shown_second)

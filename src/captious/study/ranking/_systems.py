@@ -66,8 +66,8 @@ def systems(
     Parameters
     ----------
     ratings
-        What ``captious.correlate`` takes, or the folder of ``captious studio export``. A file with a recipe of the same
-        name beside it, as in that folder, is read by it.
+        What ``captious.correlate`` takes, or the folder of ``captious studio export``. If the folder of a file has a
+        recipe of the same name, as that folder does, the recipe says how the file is read.
     over
         What the bootstrap draws: ``images``, or ``images+raters``, which is the default for three named raters or more.
     difference
@@ -215,8 +215,8 @@ class _ResamplingRule(NamedTuple):
         values = {name: float(one[0]) for name, one in aggregate(rows.sum(axis=0, keepdims=True)).items()}
         if not self.resampling.samples:
             return {name: Estimate(value) for name, value in values.items()}, {}
-        ways = [cells.image] if self.over == "images" else [cells.image, cells.rater]
-        draws = draw_crossed(aggregate, rows, ways, self.resampling)
+        clusters = [cells.image] if self.over == "images" else [cells.image, cells.rater]
+        draws = draw_crossed(aggregate, rows, clusters, self.resampling)
         images = int(cells.image.max()) + 1
         estimates = {
             # `draw_crossed` has widened draws over images and raters to Student's t already.
@@ -238,6 +238,7 @@ class _ResamplingRule(NamedTuple):
         if self.over == "images+raters":
             return [NAN if np.isnan(gap) else compute_bootstrap_p(gap, draws) for gap, draws in gaps]
         images = int(cells.image.max()) + 1
+        # `paired_randomization` takes the baseline first.
         pairs = [
             (
                 _divide_sums(sum_clusters(second, cells.image, images)),
@@ -264,6 +265,7 @@ class _Cells(NamedTuple):
 
     @classmethod
     def of(cls, image: Ints, rater: Ints) -> _Cells:
+        """Assign numbers to cells, given the image and the rater of each answer."""
         keys, cell = np.unique(np.stack([image, rater]), axis=1, return_inverse=True)
         images, raters = (np.unique(side, return_inverse=True)[1].astype(np.int64) for side in keys)
         return cls(cell.ravel().astype(np.int64), images, raters)
@@ -332,6 +334,7 @@ def _rank_systems(
         gaps = {f"{one} {other}": drawn[one] - drawn[other] for one, other in pairs}
         return {str(index): drawn[index] for index in range(len(order))} | gaps
 
+    # The scale is that of the main rating; aspects have none.
     limits = ratings.scale if ratings.scale and values is ratings.values else (rating.min(), rating.max())
     reach = limits[1] - limits[0]
     estimates, draws = rule.estimates(
@@ -450,11 +453,12 @@ def _compute_power(
     resampling: Resampling,
 ) -> SystemPower | None:
     """Compute which difference could have been detected by the first question, or by pairs; None without intervals."""
+    errors: list[float] = []
     if standings:
         errors = [one.difference.error for one in standings[0].contests]
-    else:
-        pairs = tournament.tests if tournament else []
-        errors = [tournament.estimates[name_rate(one["first"], one["second"])].error for one in pairs if tournament]
+    elif tournament:
+        rates = [name_rate(one["first"], one["second"]) for one in tournament.tests]
+        errors = [tournament.estimates[rate].error for rate in rates]
     errors = [error for error in errors if error > 0]
     if not errors:
         return None
