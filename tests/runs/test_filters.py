@@ -191,6 +191,9 @@ def test_clauses_are_the_parts_of_the_conjunction():
         ["words"],
         ["cider(idf=coco)", "words"],
     ]
+    # A column that occurs twice has its first place.
+    repeated = parse_filter("rouge > 0.3 and words > 4 and rouge < 0.6", schema_of(TYPES))
+    assert [(column.key, column.start) for column in repeated.columns] == [("rouge", 0), ("words", 16)]
 
 
 def test_clauses_are_counted_by_what_they_hold_and_drop():

@@ -167,9 +167,13 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def find_columns(nodes: Iterable[Node]) -> tuple[ColumnNode, ...]:
-    """Return the columns that expressions read, each once, in the order of the text."""
-    columns = [part for node in nodes for part in walk(node) if isinstance(part, ColumnNode)]
-    return tuple({column.key: column for column in reversed(columns)}.values())[::-1]
+    """Return the columns that expressions read, each once where it occurs first, in the order of the text."""
+    columns: dict[str, ColumnNode] = {}
+    for node in nodes:
+        for part in walk(node):
+            if isinstance(part, ColumnNode):
+                columns.setdefault(part.key, part)
+    return tuple(columns.values())
 
 
 def get_kind(operand: Operand) -> str:
