@@ -148,7 +148,7 @@ def _missing(names: Mapping[str, str]) -> Iterator[Row]:
     for name in names:
         published = PUBLISHED_RATES.get(name, (None, None, None))
         yield Row("Tables 1 and 5, average of SR_pos and SR_neg, %", name, published=published[2], note=NO_MODEL)
-    grid = "not trained on drawn scenes; on photographs: python -m lab.reproductions grid"
+    grid = "not run: on drawn scenes; on photographs: python -m lab.reproductions grid"
     yield Row("Table 5", "other weights, learning rates, losses, shuffle rates", note=grid)
     yield Row("Table 2", "correlations on DeCapBench", note="not run: its ratings and photographs are not at hand")
     yield Row("Table 3", "classification", note="not run: ImageNet and CIFAR are not at hand")

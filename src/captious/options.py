@@ -170,9 +170,7 @@ class Reading(Options):
     )
     videos: Annotated[
         Any,
-        Option(
-            "Folder of the videos, found by file name or id; or features.npz.", type=Path, metavar="FOLDER", rare=True
-        ),
+        Option("Folder of the videos, or a file features.npz.", type=Path, metavar="FOLDER", rare=True),
     ] = None
     frames: Annotated[
         str | None, Option("Frames of a video: uniform:10, middle:8, fps:1, key, all.", metavar="RULE", rare=True)

@@ -141,7 +141,7 @@ def test_a_server_that_asks_for_a_long_wait_ends_the_run(server, judging):
 
 
 def test_all_tries_of_a_question_have_one_time(server, judging, monkeypatch):
-    monkeypatch.setattr(endpoint, "PATIENCE", 0.05)
+    monkeypatch.setattr(endpoint, "TOTAL_TIMEOUT", 0.05)
     server.behave = lambda number, body, headers: (503, {"Retry-After": "1"}, {})
     with pytest.raises(InputError, match=r"status 503 \(\{\}\), 1 times"):
         load_judge("m", judging).ask([question()])
