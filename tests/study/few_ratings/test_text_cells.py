@@ -40,4 +40,4 @@ def test_every_question_reports_it(rows):
     assert REMARK in audited.warnings and [found.key for found in audited.judges] == ["mine", "other"]
     assert REMARK in study.estimate(RATED, rows, using="mine").warnings
     assert REMARK in study.find_threshold(RATED, rows, metric="mine", good=3).warnings
-    assert REMARK in study.choose(rows, 2, using="mine").remarks
+    assert REMARK in study.choose(rows, 2, using="mine").document().warnings

@@ -54,6 +54,7 @@ class DrawnItems(Result):
     """Captions of these items, of all systems."""
     using: str
     signature: str
+    warnings: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -76,7 +77,15 @@ class DrawnItems(Result):
         table = Table("strata", f"Batch {self.batch}", columns, rows, "probability: to be rated now or before")
         data = {"batch": self.batch, "items": self.rows, "strata": self.strata, "signature": self.signature}
         return Document(
-            "What to rate next", "", [table], (), self.remarks, (self.signature,), data, "choose", answer=answer
+            "What to rate next",
+            "",
+            [table],
+            self.warnings,
+            self.remarks,
+            (self.signature,),
+            data,
+            "choose",
+            answer=answer,
         )
 
 
@@ -157,9 +166,8 @@ def choose(
     )
     labels = " + ".join(table.labels.get(name, name) for name in names)
     drawn_images = {image for images in drawn for image in images}
-    remarks = list(table.remarks)
-    if judged is not None and PROBABILITY not in judged.drawn:
-        remarks.append("assumed: the images rated before were drawn at random")
+    is_assumed = judged is not None and PROBABILITY not in judged.drawn
+    remarks = ("assumed: the images rated before were drawn at random",) if is_assumed else ()
     signature = f"choose:{len(drawn_images)}/{total}|using:{labels or 'none'}|strata:{len(groups)}|{allocation}"
     return DrawnItems(
         tuple(_list_items(table, drawn, drawn_strata, batch, seed)),
@@ -168,7 +176,8 @@ def choose(
         sum(image in drawn_images for image in table.images),
         labels,
         f"{signature}|seed:{seed}|captious:{__version__}",
-        tuple(remarks),
+        table.remarks,
+        remarks,
     )
 
 
