@@ -136,7 +136,7 @@ def _make_row(name: str, key: Any, sentences: Any, times: Any, duration: Any) ->
 def group_event_rows(pieces: Iterable[Piece], name: str, always: bool = False) -> Iterator[Piece]:
     """Group a table with the columns ``video_id``, ``start``, ``end`` and a caption by video; pass others on.
 
-    ``timestamp``, a list of both, takes the place of ``start`` and ``end``. A table with further columns is one of
+    ``timestamp``, a list of both, replaces ``start`` and ``end``. A table with further columns is one of
     events only if the user says so (``always``): otherwise its rows are items, each a part of a video.
     """
     pieces = iter(pieces)
@@ -170,7 +170,7 @@ def has_event_columns(names: Set[str]) -> bool:
 
 
 def _find_event_column(names: Set[str], always: bool) -> str:
-    """Return the column of the sentences of a table of events; empty if the table is none."""
+    """Return the column of the sentences of a table of events; empty for any other table."""
     texts = [name for name in (SENTENCES[0], *CANDIDATE_COLUMNS) if name in names]
     times = _find_times(names)
     others = names - {*texts, *times, VIDEO_ID, DURATION_COLUMN}
